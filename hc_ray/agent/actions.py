@@ -7,12 +7,12 @@ section 4.5). With native tool calls the same actions are functions with the sam
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hc_ray.agent.code_blocks import Block, read_blocks
 from hc_ray.domain.prompt import Malformed, ToolCall
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import Value
 
 
 class Action(Value):
@@ -25,11 +25,6 @@ class Action(Value):
     """The command, the file's content, or the replacements."""
     seconds: float | None = None
     """The time limit that it asks for."""
-
-    @property
-    def signature(self) -> str:
-        """Equal for equal actions."""
-        return digest_of(self.model_dump(mode="json"))
 
 
 class Tool(Value):
@@ -121,17 +116,17 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
     """The actions of an answer in order; empty where it holds none. Blocks in other languages are talk."""
     if text.count("\r\n") == text.count("\n"):  # no file's line ends, the answer's own
         text = text.replace("\r\n", "\n")
+    named = ((block, *_named(block)) for block in read_blocks(text))
+    return _all(_of_block(name, block, words) for block, name, words in named if name is not None)
+
+
+def _all(found: Iterable[Action | Malformed]) -> tuple[Action, ...] | Malformed:
+    """The actions, or the first that is none."""
     actions: list[Action] = []
-    for block in read_blocks(text):
-        name, words = _named(block)
-        if name is None:
-            continue
-        if not block.closed and name != "submit":
-            return Malformed(reason=f"the block `{block.info}` is not closed", text=text[:2000])
-        found = _of_block(name, block, words)
-        if isinstance(found, Malformed):
-            return found
-        actions.append(found)
+    for one in found:
+        if isinstance(one, Malformed):
+            return one
+        actions.append(one)
     return tuple(actions)
 
 
@@ -149,47 +144,38 @@ def _named(block: Block) -> tuple[str | None, list[str]]:
 def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malformed:
     if name == "submit":
         return Action(name=name)
+    if not block.closed:
+        return Malformed(reason=f"the block `{block.info}` is not closed", text=block.text[:2000])
     if name == "sh":
         limit = _LIMIT.search(block.info)
         return _checked(Action(name=name, body=block.text, seconds=float(limit[1]) if limit else None))
     if len(words) != 1:
         return Malformed(reason=f"a block `{name}` names one file, as in `{name} src/main.py`", text=block.info)
-    action = Action(name=name, argument=words[0].strip("`'\""), body=block.text)
-    return _checked(action)
+    return _checked(Action(name=name, argument=words[0].strip("`'\""), body=block.text))
 
 
 def read_calls(calls: Sequence[ToolCall]) -> tuple[Action, ...] | Malformed:
     """The actions of native tool calls in order."""
-    actions: list[Action] = []
-    for call in calls:
-        tool = next((one for one in TOOLS if one.name == call.name), None)
-        if tool is None:
-            known = ", ".join(one.name for one in TOOLS)
-            return Malformed(reason=f"there is no tool {call.name!r}; the tools are {known}", text=call.arguments[:500])
-        try:
-            given = json.loads(call.arguments or "{}")
-            assert isinstance(given, dict)
-        except (ValueError, AssertionError, RecursionError):
-            return Malformed(reason=f"the arguments of {call.name} are not a JSON object", text=call.arguments[:500])
-        missing = [
-            name for name in tool.parameters if name not in tool.optional and not isinstance(given.get(name), str)
-        ]
-        if missing:
-            return Malformed(reason=f"{call.name} needs {', '.join(missing)} as text", text=call.arguments[:500])
-        body = next(reversed(tool.parameters), "")
-        limit = given.get("timeout")
-        meant = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit < _LONGEST
-        action = Action(
-            name=tool.name,
-            argument=str(given.get("path", "")),
-            body=str(given.get(body, "")),
-            seconds=float(limit) if limit is not None and meant else None,
-        )
-        checked = _checked(action)
-        if isinstance(checked, Malformed):
-            return checked
-        actions.append(checked)
-    return tuple(actions)
+    return _all(map(_of_call, calls))
+
+
+def _of_call(call: ToolCall) -> Action | Malformed:
+    tool = next((one for one in TOOLS if one.name == call.name), None)
+    if tool is None:
+        known = ", ".join(one.name for one in TOOLS)
+        return Malformed(reason=f"there is no tool {call.name!r}; the tools are {known}", text=call.arguments[:500])
+    try:
+        given = json.loads(call.arguments or "{}")
+        assert isinstance(given, dict)
+    except (ValueError, AssertionError, RecursionError):
+        return Malformed(reason=f"the arguments of {call.name} are not a JSON object", text=call.arguments[:500])
+    missing = [name for name in tool.parameters if name not in tool.optional and not isinstance(given.get(name), str)]
+    if missing:
+        return Malformed(reason=f"{call.name} needs {', '.join(missing)} as text", text=call.arguments[:500])
+    body, limit = next(reversed(tool.parameters), ""), given.get("timeout")
+    meant = isinstance(limit, int | float) and not isinstance(limit, bool) and 0 < limit < _LONGEST
+    return _checked(Action(name=tool.name, argument=str(given.get("path", "")), body=str(given.get(body, "")),
+                           seconds=float(limit) if limit is not None and meant else None))  # fmt: skip
 
 
 def _checked(action: Action) -> Action | Malformed:

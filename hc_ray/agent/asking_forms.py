@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from hc_ray.agent import environment_probe
 from hc_ray.agent.actions import functions, read_actions, read_calls, spoken
-from hc_ray.agent.loop import ActionForm, Opening
+from hc_ray.agent.loop import ActionForm, Bounds, opening
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.domain.config import SolverConfig
@@ -97,9 +97,11 @@ async def measure(
             if item.files:
                 await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
             spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
-            told = environment_probe.block(spec, task, Limits(), turns=1, tokens=tokens, answer=tokens)
-            opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
-            asked = [(form, one) for form in forms for one in _prompts(opening, form, config.temperatures, tokens)]
+            told = environment_probe.block(spec, task, Bounds(turns=1, tokens=tokens, answer_tokens=tokens))
+            openings = [(form, opening(form, item.instruction, told, _ONE)) for form in forms]
+            asked = [
+                (form, one) for form, said in openings for one in _prompts(form, said, config.temperatures, tokens)
+            ]
             answers = await asyncio.gather(*(model.complete(prompt) for _, prompt in asked))
             for (form, prompt), answer in zip(asked, answers, strict=True):
                 came = await _acted(item, forks, f"{form}{prompt.seed}", answer)
@@ -111,9 +113,8 @@ async def measure(
     return tuple(figures.values())
 
 
-def _prompts(opening: Opening, form: ActionForm, temperatures: Sequence[float], tokens: int) -> list[Prompt]:
-    system, user = opening.messages(form)
-    messages = (Message(role="system", content=system), Message(role="user", content=user))
+def _prompts(form: ActionForm, said: tuple[str, str], temperatures: Sequence[float], tokens: int) -> list[Prompt]:
+    messages = (Message(role="system", content=said[0]), Message(role="user", content=said[1]))
     return [
         Prompt(role="solver", purpose="calibration", messages=messages, max_tokens=tokens, seed=seed,
                temperature=temperature, tools=functions() if form == "calls" else ())

@@ -24,10 +24,11 @@ def wall_seconds(task: Task, budget: BudgetConfig) -> float:
 
 
 class Purse:
-    """Tokens, engine seconds and answers. The limit is never passed: who asks reserves the worst case first."""
+    """Tokens, engine seconds and answers. The limit is never passed: who asks reserves the worst case first.
+    ``outer``: pays the same."""
 
-    def __init__(self, tokens: int) -> None:
-        self.limit = tokens
+    def __init__(self, tokens: int, outer: "Purse | None" = None) -> None:
+        self.limit, self._outer = tokens, outer
         self.prompt_tokens = 0
         self.shared_tokens = 0
         """Of the prompts' tokens those with which the same lineage's previous prompt began: they count for nothing,
@@ -37,6 +38,7 @@ class Purse:
         self.arrived: list[Completion] = []
         """Answers of rounds that are not over: they are charged at the round's end, since what is decided meanwhile
         must not depend on which of them was faster."""
+        self._told: dict[str, float] = {}
 
     @property
     def spent(self) -> int:
@@ -51,12 +53,24 @@ class Purse:
         self.shared_tokens += shared_tokens
         self.completion_tokens += completion_tokens
         self.engine_seconds += seconds
+        if self._outer:
+            self._outer.charge(prompt_tokens, completion_tokens, seconds, shared_tokens)
 
     def charge_all_of(self, other: "Purse") -> None:
         """Pay what another purse has come to, its unfinished rounds included."""
         self.charge(other.prompt_tokens, other.completion_tokens, other.engine_seconds, other.shared_tokens)
         for answer in other.arrived:
             self.charge(answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.seconds)
+
+    def spent_since(self) -> dict[str, Any]:
+        """What was spent since this was asked last, in the fields of a candidate: of prompts what counts."""
+        now = {
+            "prompt_tokens": self.prompt_tokens - self.shared_tokens,
+            "completion_tokens": self.completion_tokens,
+            "engine_seconds": self.engine_seconds,
+        }
+        before, self._told = self._told, now
+        return {name: value - before.get(name, 0) for name, value in now.items()}
 
 
 class Asking:
@@ -74,49 +88,34 @@ class Asking:
         return math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt)) + prompt.max_tokens
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
-        """Answers in the order of the prompts. Tokens that the engine does not count are counted from the texts. Where
-        the trial's time ends first, what was answered is paid for, and what was not is counted."""
-        asked = [asyncio.ensure_future(self._answer(prompt)) for _, prompt in owned]
-        try:
-            return list(await asyncio.gather(*asked))
-        finally:
-            for one in asked:
-                one.cancel()
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            for (owner, prompt), answer in zip(owned, answers, strict=True):
-                if isinstance(answer, Completion):
-                    self.purse.arrived.remove(answer)
-                    size = answer.prompt_tokens or 0
-                    known = prompt.shared_tokens
-                    shared = int(prompt.shared * size) if known is None else min(known, size)
-                    self.purse.charge(size, answer.completion_tokens or 0, answer.seconds, shared)
-                    self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
-                else:
-                    self.unanswered += 1
+        """Answers to prompts, each with its owner; see ``answers``."""
+        return await answers([(self, owner, prompt) for owner, prompt in owned])
 
-    async def _answer(self, prompt: Prompt) -> Completion:
-        answer = await self._counted_answer(prompt, await self.role.model.complete(prompt))
+    async def answer(self, prompt: Prompt) -> Completion:
+        """One answer, not paid for yet. Tokens that the engine does not count are counted from the texts."""
+        answer = await self.role.model.complete(prompt)
+        counts: dict[str, int] = {}
+        if answer.prompt_tokens is None:
+            counts["prompt_tokens"] = await self._prompt_tokens(prompt)
+        if answer.completion_tokens is None:
+            counts["completion_tokens"] = await self.role.model.count_tokens(answer.text)
+        answer = answer.model_copy(update=counts) if counts else answer
         self.purse.arrived.append(answer)
         return answer
 
-    async def _counted_answer(self, prompt: Prompt, answer: Completion) -> Completion:
-        if answer.prompt_tokens is not None and answer.completion_tokens is not None:
-            return answer
-        asked = answer.prompt_tokens if answer.prompt_tokens is not None else await self._prompt_tokens(prompt)
-        told = answer.completion_tokens
-        told = await self.role.model.count_tokens(answer.text) if told is None else told
-        return answer.model_copy(update={"prompt_tokens": asked, "completion_tokens": told})
+    def take(self, owner: str, prompt: Prompt, answer: Completion) -> None:
+        """Pay for an answer and keep it."""
+        self.purse.arrived.remove(answer)
+        size, known = answer.prompt_tokens or 0, prompt.shared_tokens
+        shared = int(prompt.shared * size) if known is None else min(known, size)
+        self.purse.charge(size, answer.completion_tokens or 0, answer.seconds, shared)
+        self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
         text = prompt.text if prompt.text is not None else "\n".join(message.whole for message in prompt.messages)
         if text not in self._counted:
             self._counted[text] = await self.role.model.count_tokens(text)
         return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
-
-
-def fellows(asking: Asking) -> tuple[Asking, ...]:
-    """A tester and those that write for the same suite: they pay from one purse."""
-    return (asking, *(Asking(other, asking.purse) for other in asking.role.others))
 
 
 async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:
@@ -132,15 +131,21 @@ async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -
     return len(asked)
 
 
-async def answers(asked: Sequence[tuple[Asking, Prompt]], owner: str = "testgen") -> list[Completion]:
-    """Answers in the order of the questions, whoever is faster; everybody is asked at once."""
-    everyone = list({id(asking): asking for asking, _ in asked}.values())
-    places = [[i for i, (asking, _) in enumerate(asked) if asking is one] for one in everyone]
-    told = await asyncio.gather(*(
-        one.all([(owner, asked[i][1]) for i in mine]) for one, mine in zip(everyone, places, strict=True)
-    ))  # fmt: skip
-    found = {i: answer for mine, part in zip(places, told, strict=True) for i, answer in zip(mine, part, strict=True)}
-    return [found[i] for i in range(len(asked))]
+async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completion]:
+    """Answers to prompts, each with who asks and whom it belongs to, in their order; everybody is asked at once. Where
+    the trial's time ends first, what was answered is paid for, and what was not is counted."""
+    asking = [asyncio.ensure_future(who.answer(prompt)) for who, _, prompt in asked]
+    try:
+        return list(await asyncio.gather(*asking))
+    finally:
+        for one in asking:
+            one.cancel()
+        ended = await asyncio.gather(*asking, return_exceptions=True)
+        for (who, owner, prompt), answer in zip(asked, ended, strict=True):
+            if isinstance(answer, Completion):
+                who.take(owner, prompt, answer)
+            else:
+                who.unanswered += 1
 
 
 class TimeIsUp(Exception):

@@ -30,6 +30,11 @@ class Block(Value):
     closed: bool
     """False where the answer ended before the closing fence."""
 
+    @property
+    def language(self) -> str:
+        """The first word behind the fence, in small letters."""
+        return self.info.split(" ")[0].lower()
+
 
 def read_blocks(answer: str) -> tuple[Block, ...]:
     """Every fenced block of ``answer`` in order; an unclosed one reaches to the end."""
@@ -81,20 +86,15 @@ def pick_block(blocks: tuple[Block, ...], path: str, language: Language) -> Bloc
         for block in blocks:
             if _names(block.heading, told) or _names(block.info, told) or _names(_first_comment(block), told):
                 return block
-    spoken = [block for block in blocks if _language(block) in _NAMES[language]]
+    spoken = [block for block in blocks if block.language in _NAMES[language]]
     return next((block for block in spoken or blocks if not _contradicts(block, language)), None)
-
-
-def _language(block: Block) -> str:
-    return block.info.split(" ")[0].lower()
 
 
 def _contradicts(block: Block, language: Language) -> bool:
     """Whether a block is a program where data is asked for, or one of another language: models that know one language
     best answer in it whatever they are asked. One line may be anything."""
-    programs = {name for kind in ("python", "c") for name in _NAMES[kind]}
-    named = _language(block)
-    return named in programs and named not in _NAMES[language] and block.text.strip().count("\n") > 0
+    others = [name for kind in ("python", "c") if kind != language for name in _NAMES[kind]]
+    return block.language in others and "\n" in block.text.strip()
 
 
 def _names(line: str, path: str) -> bool:

@@ -3,11 +3,12 @@
 It advises, the sandbox is the security. Missed is what the text does not tell: what a program in another language does,
 a script that is fetched or decoded, a name that is read from somewhere. It ends nothing but the candidate's sandbox."""
 
+import copy
 import itertools
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from hc_ray.agent.shell_text import DOCUMENT, pieces, tokens
 
@@ -33,20 +34,20 @@ _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|<<.*", re.DOTALL)
 def concerns(command: str, workdir: str, home: str = "") -> dict[str, bool]:
     """What speaks against ``command``, in sentences for a model → whether it must be refused; empty for a good one.
     ``home`` is as dear as the workdir; where it is not given, home is /root and is not."""
-    (shell := _Shell(workdir, command, home=home)).run(command)
+    shell = _Shell(workdir, command, home)
+    shell.run(command)
     return shell.found
 
 
 class _Shell:
-    """Follows a script; substitutions and scripts inside it are followed by shells of their own."""
+    """Follows a script; substitutions and scripts inside it are followed by shells of their own, which find into the
+    same ``found`` and take of the same number of ``scripts``."""
 
-    def __init__(self, workdir: str, command: str, outer: "_Shell | None" = None, home: str = "") -> None:
-        self.workdir, self.command, self.home = workdir, command, home
-        self.found: dict[str, bool] = outer.found if outer else {}
-        self.cwd: str = outer.cwd if outer else workdir
-        self.variables: dict[str, list[str]] = dict(outer.variables) if outer else {"HOME": [home or "/root"]}
-        self.deep: int = outer.deep + 1 if outer else 0
-        self.scripts: Iterator[int] = outer.scripts if outer else iter(range(_SCRIPTS))
+    def __init__(self, workdir: str, command: str, home: str) -> None:
+        self.workdir, self.command, self.home, self.cwd = workdir, command, home, workdir
+        self.found: dict[str, bool] = {}
+        self.variables: dict[str, list[str]] = {"HOME": [home or "/root"]}
+        self.deep, self.scripts = 0, iter(range(_SCRIPTS))
 
     def run(self, script: str) -> str:
         """Follow a script; what it prints last, as far as its text tells."""
@@ -76,8 +77,11 @@ class _Shell:
         return said
 
     def _inner(self, script: str) -> str:
-        follows = self.deep < _DEEPEST and next(self.scripts, None) is not None
-        return _Shell(self.workdir, self.command, self, self.home).run(script) if follows else _UNKNOWN
+        if self.deep >= _DEEPEST or next(self.scripts, None) is None:
+            return _UNKNOWN
+        inner = copy.copy(self)
+        inner.variables, inner.deep = dict(self.variables), self.deep + 1
+        return inner.run(script)
 
     def _say(self, says: str, *, refused: bool = True) -> None:
         self.found[f"The command {says}"] = refused

@@ -10,8 +10,8 @@ from contextvars import Context
 
 from pydantic import ValidationError
 
+from hc_ray.agent.loop import Bounds
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
@@ -85,17 +85,14 @@ def read(stdout: bytes) -> EnvironmentView:
 
 
 def shown(view: EnvironmentView, named: Sequence[str]) -> str:
-    """The previews that a tester is shown: named files that are there, cut, and said to be cut."""
-    held = {one.path: one for one in view.files}
-    paths = [path for path in named if path in held and held[path].lines is not None][:_SHOWN_FILES]
-    return "\n\n".join(f"{path} begins:\n{preview(held[path])}" for path in paths)
-
-
-def preview(file: FileView) -> str:
-    """The first lines of a file; says what is left out."""
-    text = file.preview[:_SHOWN]
-    more = (file.lines or 0) - len(text.splitlines())
-    return text + (f"\n[{more} more lines]" if more > 0 else "")
+    """The first lines of named files that are there, cut, and said to be cut: what a tester is shown."""
+    held = {one.path: one for one in view.files if one.lines is not None}
+    told = []
+    for file in [held[path] for path in named if path in held][:_SHOWN_FILES]:
+        text = file.preview[:_SHOWN]
+        more = (file.lines or 0) - len(text.splitlines())
+        told.append(f"{file.path} begins:\n{text}" + (f"\n[{more} more lines]" if more > 0 else ""))
+    return "\n\n".join(told)
 
 
 def describe(spec: Spec, task: Task, *further: str) -> str:
@@ -121,13 +118,14 @@ def _told(file: FileView) -> str:
     return f"  {file.path}" if file.path.endswith("/") else f"  {file.path} ({file.size:,} bytes)"
 
 
-def block(spec: Spec, task: Task, limits: Limits, *, turns: int, tokens: int, answer: int) -> str:
+def block(spec: Spec, task: Task, bounds: Bounds) -> str:
     """The environment as a lineage is told it first, with what it may take."""
+    limits = bounds.limits
     return describe(
         spec,
         task,
         f"a command may run {limits.seconds:g} seconds; you can ask for up to {limits.most_seconds:g} seconds",
         f"of a long output you are shown {limits.shown:,} characters; the whole is kept in a file",
-        f"an answer may have {answer:,} tokens; write longer files in parts",
-        f"you have {turns} turns and {tokens:,} tokens, of which only what is new in a turn is counted",
+        f"an answer may have {bounds.answer_tokens:,} tokens; write longer files in parts",
+        f"you have {bounds.turns} turns and {bounds.tokens:,} tokens, of which only what is new in a turn is counted",
     )

@@ -3,11 +3,12 @@ alone: it knows no suite. Whoever searches may answer a submission with what fai
 on."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from hc_ray.agent.actions import Action, describe, functions, not_actions, read_actions, read_calls, spoken
 from hc_ray.agent.budget import Asking
-from hc_ray.agent.monitor import Advice, Monitor, Step
+from hc_ray.agent.monitor import Monitor, Step
 from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
@@ -25,7 +26,6 @@ _LISTED = 40
 _NOTES_TOKENS = 1500
 _SHORTEST = 64
 """Tokens of an answer below which nothing is asked."""
-_FORMS = {"fenced": "loop_fenced", "calls": "loop_calls"}
 
 End = Literal["submitted", "prose", "turns", "tokens", "context", "malformed", "repetition", "timeout"]
 ActionForm = Literal["fenced", "calls"]
@@ -46,63 +46,61 @@ class Bounds(Value):
     limits: Limits = Limits()
 
 
-class Opening(Value):
-    """What a lineage is told first."""
-
-    instruction: str
-    environment: str = ""
-    """The untouched environment, in words."""
-    advice: str = ""
-    """A plan, a hint, skills, or what others found; empty for none."""
-
-    def messages(self, form: ActionForm) -> tuple[str, str]:
-        """The system message and the task."""
-        actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
-        system = filled("loop_system", form=template(_FORMS[form]), actions=actions)
-        environment = "\n\n".join(part for part in (self.environment, self.advice) if part)
-        return system, filled("loop_task", instruction=self.instruction.strip("\n"), environment=environment)
+def opening(form: ActionForm, instruction: str, *told: str) -> tuple[str, str]:
+    """The system message and the task. ``told``: the untouched environment in words, a plan, a hint, skills, what
+    others found; empty ones are left out."""
+    actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
+    system = filled("loop_system", form=template(f"loop_{form}"), actions=actions)
+    environment = "\n\n".join(part for part in told if part)
+    return system, filled("loop_task", instruction=instruction.strip("\n"), environment=environment)
 
 
 Checklist = Callable[[State], Awaitable[Sequence[str]]]
 """What a first submission is told besides its difference."""
 
 
+@dataclass(eq=False)
 class Lineage:
-    """Works on one candidate. ``asking`` has a purse of this lineage alone, so that what it may spend never depends on
-    which of its siblings was faster."""
+    """Works on one candidate."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        asking: Asking,
-        opening: Opening,
-        *,
-        seed: int,
-        temperature: float,
-        bounds: Bounds,
-        owner: str,
-        checklist: Checklist,
-        told: Callable[[int], None],
-    ) -> None:
-        """``seed``: of the lineage; every request's own derives from it. ``owner``: its id, in whose name its exchanges
-        are kept. ``told``: hears of every turn."""
-        self.sandbox, self.asking, self.checklist, self.bounds = sandbox, asking, checklist, bounds
-        self.seed, self.temperature, self.owner, self.told = seed, temperature, owner, told
-        self.terminal = Terminal(sandbox, bounds.limits)
-        self.monitor = Monitor(sandbox.workdir)
-        system, task = opening.messages(bounds.form)
-        self.transcript = Transcript(system, task, room=bounds.context_tokens - bounds.answer_tokens)
+    sandbox: Sandbox
+    asking: Asking
+    """With a purse of its own, so that what it may spend never depends on which of its siblings was faster."""
+    opening: tuple[str, str]
+    """See ``opening``."""
+    seed: int
+    """Every request's own derives from it."""
+    temperature: float
+    bounds: Bounds
+    owner: str
+    """Its id, in whose name its exchanges are kept."""
+    checklist: Checklist
+    told: Callable[[int], None]
+    """Hears of every turn."""
+    turns: int = 0
+    end: End = "timeout"
+    """Of one that has not ended by itself."""
+
+    def __post_init__(self) -> None:
+        self.terminal, self.monitor = Terminal(self.sandbox, self.bounds.limits), Monitor(self.sandbox.workdir)
+        self.transcript = Transcript(*self.opening, room=self.bounds.context_tokens - self.bounds.answer_tokens)
         self.steps: list[Step] = []
-        self.turns = 0
-        self.end: End = "timeout"
-        """Of one that has not ended by itself."""
         self._faults = 0
         self._listed = False
 
     async def work(self) -> End:
         """Work until the lineage submits or nothing is left to spend."""
         self.end = "timeout"
-        self.end = await self._loop()
+        ended: End | None = None
+        while ended is None and self.turns < self.bounds.turns:
+            self.told(self.turns + 1)
+            answer = await self._answer("turn", tokens=self.bounds.answer_tokens)
+            if isinstance(answer, str):
+                ended = answer
+            else:
+                self.turns += 1
+                ended = await self._act(answer)
+        self.end = ended or "turns"
         return self.end
 
     async def resume(self, observation: str) -> End:
@@ -111,27 +109,11 @@ class Lineage:
         self._faults = 0
         return await self.work()
 
-    async def state(self) -> State:
-        """The workspace as it lies. Raises ``ValueError`` where it holds more than a submission may."""
-        return await state_of(self.sandbox)
-
     async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, object] | None = None) -> str:
         """Ask the lineage about its work, in its own conversation, without adding to it; empty where that cannot be
         paid for or does not fit."""
         answer = await self._answer(purpose, tokens=tokens, question=question, schema=schema)
         return spoken(answer.text) if isinstance(answer, Completion) else ""
-
-    async def _loop(self) -> End:
-        while self.turns < self.bounds.turns:
-            self.told(self.turns + 1)
-            answer = await self._answer("turn", tokens=self.bounds.answer_tokens)
-            if isinstance(answer, str):
-                return answer
-            self.turns += 1
-            ended = await self._act(answer)
-            if ended is not None:
-                return ended
-        return "turns"
 
     async def _act(self, answer: Completion) -> End | None:
         """Perform what an answer asks for and tell the model; the lineage's end where this was it."""
@@ -165,42 +147,41 @@ class Lineage:
         return end if self._faults >= _FAULTS else None
 
     async def _perform(self, actions: Sequence[Action]) -> tuple[list[str], End | None]:
+        """The results of actions, and the lineage's end where one of them was it."""
         results: list[str] = []
-        failed = listed = False
+        held = ""
+        """Why a ``submit`` in this answer does not count."""
         for action in actions:
-            if action.name == "submit" and (failed or listed):
-                why = "an action before it in the same answer failed" if failed else "see above what you would hand in"
-                results.append(f"not submitted: {why}. Look at that first.")
-                continue
-            if action.name == "submit":
+            ended: End | None = None
+            if action.name != "submit":
+                result, failed, ended = await self._do(action)
+                held = "an action before it in the same answer failed" if failed else held
+            elif held:
+                result = f"not submitted: {held}. Look at that first."
+            else:
                 told = await self._submit()
-                listed = bool(told)
-                results.append(told or "submitted")
-                if not told:
-                    results += ["not run: the work was submitted"] * (len(actions) - len(results))
-                    return results, "submitted"
-                continue
-            advice = self.monitor.check(action)
-            if not advice.allowed:
-                failed = True
-                results.append(f"refused: {advice.says}")
-                self.steps.append(Step(action=action, allowed=False, rule=advice.rule, result=results[-1]))
-                continue
-            seen = await self.terminal.perform(action)
-            failed = failed or seen.failed
-            back = self._look_back(Step(action=action, failed=seen.failed, result=seen.says), advice)
-            warned = [f"(warning: {one})" for one in (advice.says, back.says) if one]
-            results.append("\n".join([seen.says, *warned]))
-            if not back.allowed:
-                results += ["not run: the work was ended"] * (len(actions) - len(results))
-                return results, "repetition"
+                result, ended = told or "submitted", None if told else "submitted"
+                held = "see above what you would hand in"
+            results.append(result)
+            if ended:
+                why = f"not run: the work was {'submitted' if ended == 'submitted' else 'ended'}"
+                return results + [why] * (len(actions) - len(results)), ended
         return results, None
 
-    def _look_back(self, step: Step, advice: Advice) -> Advice:
+    async def _do(self, action: Action) -> tuple[str, bool, End | None]:
+        """The result of an action, whether it failed, and the lineage's end where it was done too often."""
+        advice = self.monitor.check(action)
+        if not advice.allowed:
+            result = f"refused: {advice.says}"
+            self.steps.append(Step(action=action, allowed=False, rule=advice.rule, result=result))
+            return result, True, None
+        seen = await self.terminal.perform(action)
+        step = Step(action=action, failed=seen.failed, result=seen.says)
         back = self.monitor.look_back([*self.steps, step])
-        warned = " ".join(one for one in (advice.says, back.says) if one)
-        self.steps.append(step.model_copy(update={"rule": advice.rule or back.rule, "warning": warned}))
-        return back
+        warnings = [one for one in (advice.says, back.says) if one]
+        self.steps.append(step.model_copy(update={"rule": advice.rule or back.rule, "warning": " ".join(warnings)}))
+        told = [seen.says, *(f"(warning: {one})" for one in warnings)]
+        return "\n".join(told), seen.failed, None if back.allowed else "repetition"
 
     async def _submit(self) -> str:
         """What a first submission is told instead of ending: what it would hand in."""
@@ -208,7 +189,7 @@ class Lineage:
             return ""
         self._listed = True
         try:
-            state = await self.state()
+            state = await state_of(self.sandbox)
         except ValueError as error:
             return f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
         paths = sorted(state.files)

@@ -59,9 +59,7 @@ class Monitor:
     def look_back(self, past: Sequence[Step]) -> Advice:
         """After an action: whether the last ones lead anywhere."""
         last, told = past[-1], normal(past[-1].result)
-        same = sum(
-            one.action.signature == last.action.signature and normal(one.result) == told for one in past[-_WINDOW:]
-        )
+        same = sum(one.action == last.action and normal(one.result) == told for one in past[-_WINDOW:])
         if same >= _REPEATS:
             says = f"You have done this {same} {REPEATED}. Do something different."
             return Advice(allowed=same < _TOO_MANY, rule="repetition", says=says)

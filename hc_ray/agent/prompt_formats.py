@@ -4,7 +4,8 @@ only cuts: what ``ask`` added, and what a text ran on with after its end."""
 
 import difflib
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
+from typing import Any
 
 from hc_ray.agent.code_blocks import Block, named_blocks, pick_block, read_blocks
 from hc_ray.agent.deliverable import Deliverable, Language
@@ -45,35 +46,27 @@ def ask(
     form: Form,
     plan: str,
     hint: str,
-    seed: int,
-    temperature: float,
-    max_tokens: int,
     profile: Profile,
     inputs: Mapping[str, str] = {},
     notes: str = "",
-    purpose: str = "candidate",
+    **how: Any,
 ) -> Prompt:
     """The prompt that asks for what ``deliverable`` says. The instruction is in it word for word and whole.
 
     ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes``
-    is text for the model, such as an earlier attempt and what was observed of it (a repair)."""
+    is text for the model, such as an earlier attempt and what was observed of it (a repair). ``how``: further fields
+    of the prompt."""
     shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
-    text = instruction.strip("\n")
-    how = partial(Prompt, role="solver", purpose=purpose, max_tokens=max_tokens, temperature=temperature, seed=seed)
+    text, how = instruction.strip("\n"), {"role": "solver", "purpose": "candidate"} | how
     if form == "chat":
-        return how(messages=_messages(text, deliverable, advice), stop=profile.stop.get("chat", ()))
+        name = "chat_one" if deliverable.path else "chat_any"
+        user = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path).strip("\n")
+        system = Message(role="system", content=filled("chat_system").strip())
+        messages = (system, Message(role="user", content=user))
+        return Prompt(messages=messages, stop=profile.stop.get("chat", ()), **how)
     asked, begun = _prefix(text, deliverable, advice)
-    return how(text=asked + begun, stop=_stops(deliverable, profile), context=begun)
-
-
-def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:
-    name = "chat_one" if deliverable.path else "chat_any"
-    user = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path)
-    return (
-        Message(role="system", content=filled("chat_system").strip()),
-        Message(role="user", content=user.strip("\n")),
-    )
+    return Prompt(text=asked + begun, stop=_stops(deliverable, profile), context=begun, **how)
 
 
 def _fenced(text: str) -> str:
@@ -87,16 +80,13 @@ def _paragraphs(advice: list[str]) -> str:
     return "".join(f"\n{part}\n" for part in advice)
 
 
-def _lead(text: str, deliverable: Deliverable, advice: list[str]) -> str:
-    """Plain text up to the beginning of the first fenced block, or of the first path where none is known."""
-    name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
-    return filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence) + "\n"
-
-
 def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
-    """The completion form in two parts: what is only asked, and the beginning of the file that the answer continues."""
+    """The completion form in two parts: what is only asked (of data up to the beginning of the first fenced block, or
+    of the first path where none is known), and the beginning of the file that the answer continues."""
     if deliverable.kind == "file":
-        return _lead(text, deliverable, advice), ""
+        name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
+        lead = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence)
+        return lead + "\n", ""
     begun = deliverable.signatures[0].head if deliverable.signatures else _BEGUN.get(deliverable.kind, "")
     return as_comments("\n\n".join([text, *advice]), deliverable) + "\n", begun
 
@@ -123,12 +113,11 @@ def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> di
     or that a completion ran on after, is trimmed to its last whole part."""
     if completion.finish_reason == "context":
         return Malformed(reason="the prompt does not fit the model's context", text="")
-    if prompt.text is None:
-        files = _from_blocks(read_blocks(completion.text), completion.text, deliverable)
-    elif deliverable.path is None:
-        files = _from_blocks(read_blocks(completion.text), "", deliverable)
-    else:
+    if prompt.text is not None and deliverable.path is not None:
         files = {deliverable.path: _continued(completion.text, prompt.context)}
+    else:
+        bare = completion.text if prompt.text is None else ""
+        files = _from_blocks(read_blocks(completion.text), bare, deliverable)
     if completion.finish_reason == "length" or prompt.text is not None:
         files = {path: _trimmed(text) if path.endswith(".py") else text for path, text in files.items()}
     files = {path: text for path, text in files.items() if text.strip()}

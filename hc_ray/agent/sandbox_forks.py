@@ -22,6 +22,7 @@ class SandboxForks:
     """Holds the base sandbox of one trial and closes all it opened."""
 
     def __init__(self, place: MakesSandboxes, task: Task, identity: str) -> None:
+        """``identity``: digest of what tells this trial from others, part of its sandboxes' names."""
         self._place, self._task, self._identity = place, task, identity
         self._open: list[Sandbox] = []
         self._base: Sandbox | None = None
@@ -35,8 +36,7 @@ class SandboxForks:
         async with self._making:
             if self._base is None:
                 mentions = self._task.environment.network in ("public", "allowlist")
-                name = sandbox_name(self._task.digest, self._identity, "base")
-                self._base = await self._place.create(self._task, name, network=mentions)
+                self._base = await self._place.create(self._task, self._name("base"), network=mentions)
                 self._open.append(self._base)
             return self._base
 
@@ -52,8 +52,7 @@ class SandboxForks:
         """A fork that holds ``files``, closed afterwards; ``place`` (a candidate's id) names it. Raises ``ValueError``
         for files that cannot be written there."""
         async with self._slots:
-            fork = await (await self.base()).fork(self._name(place))
-            self._open.append(fork)
+            fork = await self.open("fork", place)
             try:  # a trial that is cut off here waits for its verdict with nothing of it alive
                 for step in self.written(files):
                     await step.on(fork)
@@ -61,10 +60,16 @@ class SandboxForks:
             finally:
                 await self.end(fork)  # nothing, for one that was given away
 
+    async def open(self, *name: str) -> Sandbox:
+        """A fork that stands until ``end``, or until the trial is closed."""
+        fork = await (await self.base()).fork(self._name(*name))
+        self._open.append(fork)
+        return fork
+
     async def in_fork(self, place: str, steps: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """What ``last`` comes to in a fork in which the steps were taken; ``place`` as in ``fork``."""
         async with self._slots:
-            return await in_fork(await self.base(), self._name(place), steps, last)
+            return await in_fork(await self.base(), self._name("fork", place), steps, last)
 
     async def hand_in(self, place: str, files: Mapping[str, str]) -> tuple[Difference, str | None]:
         """What a fork that holds ``files`` differs in from the task's image. With shared grading also the ticket of the
@@ -84,8 +89,8 @@ class SandboxForks:
             # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
             return await self.hand_in(place, {})
 
-    def _name(self, place: str) -> str:
-        return sandbox_name(self._task.digest, self._identity, "fork", place)
+    def _name(self, *place: str) -> str:
+        return sandbox_name(self._task.digest, self._identity, *place)
 
     def remember(self, files: Mapping[str, str], tar: bytes) -> None:
         """A candidate may be more than texts (programs it built, removed paths, owners): wherever these files, which
@@ -102,10 +107,6 @@ class SandboxForks:
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
             return [PutTar(tar=whole)]
         return [*texts_put(files)]
-
-    def holds(self, sandbox: Sandbox) -> None:
-        """A fork that somebody else made is closed with this trial."""
-        self._open.append(sandbox)
 
     async def end(self, sandbox: Sandbox) -> None:
         """Close one of them now."""

@@ -7,7 +7,8 @@ already covers gets a new version of that skill, with where each version comes f
 import ast
 import re
 import sys
-from collections import Counter, defaultdict
+import types
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -23,6 +24,12 @@ LEAST_RATE, LEAST_TRIALS, LEAST_TASKS = 0.9, 5, 2
 _KIND = re.compile(r"[a-z][a-z0-9]{0,15}")
 _SHARE = 0.5
 _HEADING = "What passed here had in common:"
+_CONSTRUCTS: tuple[tuple[type[ast.AST] | types.UnionType, str], ...] = (
+    (ast.With, "They open files in a with block."),
+    (ast.Raise, "They raise an exception for input that is not allowed."),
+    (ast.Try, "They catch the exception that bad input causes."),
+    (ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp, "They build results by comprehensions."),
+)
 
 
 class Solved(Value):
@@ -64,22 +71,22 @@ def _lesson(
 ) -> Lesson:
     tasks = {trial.task for trial in trials}
     rate = sum(trial.passed for trial in trials) / len(trials)
-    lesson = Lesson(kind=kind, trials=len(trials), tasks=len(tasks), rate=rate)
+
+    def told(why: str, skill: Skill | None = None) -> Lesson:
+        return Lesson(kind=kind, trials=len(trials), tasks=len(tasks), rate=rate, skill=skill, why=why)
+
     if not _KIND.fullmatch(kind):
-        return lesson.model_copy(update={"why": "these tasks ask for no file of one known suffix"})
+        return told("these tasks ask for no file of one known suffix")
     if len(trials) < LEAST_TRIALS or len(tasks) < LEAST_TASKS or rate <= LEAST_RATE:
-        return lesson.model_copy(update={"why": f"needs {LEAST_TRIALS} trials of {LEAST_TASKS} tasks, more than "
-                                                f"{LEAST_RATE:.0%} of them passed"})  # fmt: skip
+        return told(f"needs {LEAST_TRIALS} trials of {LEAST_TASKS} tasks, more than {LEAST_RATE:.0%} of them passed")
     found = common([trial for trial in trials if trial.passed])
     kept = [line for line in found if not known.found(line)]
     if not kept:
-        return lesson.model_copy(update={"why": "the passing answers have nothing in common that may be told"})
+        return told("the passing answers have nothing in common that may be told")
     came = {**provenance, "trials": len(trials), "tasks": len(tasks), "rate": round(rate, 3)}
     skill = _version(kind, kept, skills, came)
-    why = f"{len(found) - len(kept)} lines held words of one task" if len(found) > len(kept) else ""
-    return lesson.model_copy(
-        update={"skill": skill, "why": why or ("" if skill else "what is installed says it already")}
-    )
+    left_out = f"{len(found) - len(kept)} lines held words of one task" if len(found) > len(kept) else ""
+    return told(left_out or ("" if skill else "what is installed says it already"), skill)
 
 
 def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Mapping[str, Any]) -> Skill | None:
@@ -101,19 +108,19 @@ def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Map
 
 def common(passed: Sequence[Solved]) -> list[str]:
     """Sentences that hold for at least half of the passing answers, and in at least two tasks."""
-    said: defaultdict[str, set[int]] = defaultdict(set)
-    for number, trial in enumerate(passed):
+    said: defaultdict[str, list[str]] = defaultdict(list)
+    """Sentence → the task of each answer that it holds for."""
+    for trial in passed:
+        told = {plan_text(trial.plan)} - {""} if trial.plan else set()
         for path, text in trial.files.items():
-            for sentence in _sentences(text) if path.endswith(".py") else ():
-                said[sentence].add(number)
-        if trial.plan and (plan := plan_text(trial.plan)):
-            said[plan].add(number)
-    counts = Counter({sentence: len(numbers) for sentence, numbers in said.items()})
-    tasks = {sentence: {passed[n].task for n in numbers} for sentence, numbers in said.items()}
-    kept = [one for one, count in counts.items() if count >= _SHARE * len(passed) and len(tasks[one]) >= LEAST_TASKS]
+            told |= _sentences(text) if path.endswith(".py") else set()
+        for sentence in told:
+            said[sentence].append(trial.task)
+    kept = [one for one, tasks in said.items()
+            if len(tasks) >= _SHARE * len(passed) and len(set(tasks)) >= LEAST_TASKS]  # fmt: skip
     lengths = [len(text.splitlines()) for trial in passed for text in trial.files.values()]
     size = [f"They are about {round(median(lengths))} lines long."] if lengths and kept else []
-    return sorted(kept, key=lambda one: (-counts[one], one)) + size
+    return sorted(kept, key=lambda one: (-len(said[one]), one)) + size
 
 
 def _sentences(text: str) -> set[str]:
@@ -123,19 +130,5 @@ def _sentences(text: str) -> set[str]:
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else (
             [node.module or ""] if isinstance(node, ast.ImportFrom) else [])  # fmt: skip
         found |= {f"They import {name}." for name in names if name.split(".")[0] in sys.stdlib_module_names}
-        if isinstance(node, ast.With):
-            found.add("They open files in a with block.")
-        elif isinstance(node, ast.Raise):
-            found.add("They raise an exception for input that is not allowed.")
-        elif isinstance(node, ast.Try):
-            found.add("They catch the exception that bad input causes.")
-        elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
-            found.add("They build results by comprehensions.")
-        elif isinstance(node, ast.FunctionDef) and _guards(node):
-            found.add("They begin with the empty or special case and return at once.")
+        found |= {says for kinds, says in _CONSTRUCTS if isinstance(node, kinds)}
     return found
-
-
-def _guards(function: ast.FunctionDef) -> bool:
-    first = next((one for one in function.body if not isinstance(one, ast.Expr)), None)
-    return isinstance(first, ast.If) and any(isinstance(one, ast.Return | ast.Raise) for one in first.body)

@@ -3,9 +3,9 @@ prefix cache holds. Near the end of the context, old outputs are dropped in one 
 sums up its work and goes on from its notes. What is kept whatever happens: the task, and the last turns."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from hc_ray.domain.prompt import Message, ToolCall
-from hc_ray.domain.value import Value
 
 KEPT_TURNS = 4
 """Turns at the end that no compaction touches."""
@@ -22,14 +22,6 @@ _LONGEST_TOKEN = 20
 _STUB = "(The output of this step was left out to save context. Repeat the command if you need it.)"
 
 
-class Turn(Value):
-    """An answer and what came of it."""
-
-    answer: Message
-    observations: tuple[Message, ...]
-    """One ``user`` message, or a ``tool`` message a call."""
-
-
 class Transcript:
     """``room``: tokens that a prompt may have."""
 
@@ -37,7 +29,8 @@ class Transcript:
         self.room = room
         self._system, self._task = system, task
         self._notes = ""
-        self._turns: list[Turn] = []
+        self._turns: list[tuple[Message, ...]] = []
+        """Each an answer and what came of it: one ``user`` message, or a ``tool`` message a call."""
         self._counted: tuple[int, int] | None = None
         """Tokens that the server counted for a prompt, and that prompt's characters."""
         self._sent = ""
@@ -50,7 +43,7 @@ class Transcript:
         if self._notes:
             task += f"\n\nYou have worked on this before. Your notes on that work:\n\n{self._notes}"
         opening = (Message(role="system", content=self._system), Message(role="user", content=task))
-        return (*opening, *(message for turn in self._turns for message in (turn.answer, *turn.observations)))
+        return (*opening, *chain(*self._turns))
 
     def ended_by(self, question: str) -> tuple[Message, ...]:
         """The messages with a question of ours, if there is one, at the end of what was told last, so that roles
@@ -64,31 +57,21 @@ class Transcript:
 
     def add(self, answer: str, observation: str) -> None:
         self._turns.append(
-            Turn(
-                answer=Message(role="assistant", content=answer or "(no answer)"),
-                observations=(Message(role="user", content=observation),),
-            )
+            (Message(role="assistant", content=answer or "(no answer)"), Message(role="user", content=observation))
         )
 
     def add_calls(self, answer: str, calls: Sequence[ToolCall], results: Sequence[str], observation: str) -> None:
         """A turn of native tool calls. ``observation`` (what is left to spend) ends the last result."""
-        told = [*results[:-1], f"{results[-1]}\n\n{observation}"]
-        self._turns.append(
-            Turn(
-                answer=Message(role="assistant", content=answer, tool_calls=tuple(calls)),
-                observations=tuple(
-                    Message(role="tool", content=result, tool_call_id=call.id)
-                    for call, result in zip(calls, told, strict=True)
-                ),
-            )
-        )
+        told = [Message(role="tool", content=result, tool_call_id=call.id)
+                for call, result in zip(calls, results, strict=True)]  # fmt: skip
+        self._turns.append((Message(role="assistant", content=answer, tool_calls=tuple(calls)), *told))
+        self.tell(observation)
 
     def tell(self, text: str) -> None:
-        """Add to the last thing that the model is told: what is found after it has submitted."""
-        last = self._turns[-1]
-        *before, final = last.observations
-        more = final.model_copy(update={"content": f"{final.content}\n\n{text}"})
-        self._turns[-1] = last.model_copy(update={"observations": (*before, more)})
+        """Add to the last thing that the model is told, such as what is found after it has submitted."""
+        *before, last = self._turns[-1]
+        more = last.model_copy(update={"content": f"{last.content}\n\n{text}"})
+        self._turns[-1] = (*before, more)
 
     def counted(self, tokens: int | None) -> bool:
         """The server's own count of the prompt that was sent last; False where it shows that the server has cut the
@@ -114,9 +97,8 @@ class Transcript:
         text = _text(self.messages)
         before, self._sent = self._sent, text
         self._extends = bool(before) and text.startswith(before)
-        same = next(
-            (i for i, (a, b) in enumerate(zip(before, text, strict=False)) if a != b), min(len(before), len(text))
-        )
+        differs = (i for i, (a, b) in enumerate(zip(before, text, strict=False)) if a != b)
+        same = len(before) if self._extends else next(differs, len(text) if before else 0)
         return same / (len(text) + more)
 
     @property
@@ -136,12 +118,9 @@ class Transcript:
     def drop_outputs(self) -> bool:
         """Leave out the outputs of all turns but the last; whether there is room again."""
         early = max(0, len(self._turns) - KEPT_TURNS)
-        for i, turn in enumerate(self._turns[:early]):
-            observations = tuple(
-                one if len(one.whole) < _STUBBED else one.model_copy(update={"content": _STUB})
-                for one in turn.observations
-            )
-            self._turns[i] = turn.model_copy(update={"observations": observations})
+        for i, (answer, *told) in enumerate(self._turns[:early]):
+            kept = [one if len(one.whole) < _STUBBED else one.model_copy(update={"content": _STUB}) for one in told]
+            self._turns[i] = (answer, *kept)
         self.compactions += 1
         return self.tokens <= _ROOM * self.room
 

@@ -47,13 +47,12 @@ def prompt_of(name: str, spec: Spec, tests: str = "") -> tuple[Prompt, dict[str,
         site = Site(solver=SolverConfig(agent_style="loop"), profile=capable)
         return _with_schema(meta_reasoner.ask(_SEEN, (), live(site), site, seed=0))
     tokens = capable.settings["solver.testgen.answer_tokens"]
+    seen = file_tester.Seen(spec=spec, environment=around, files=files, max_tokens=tokens, temperature=0)
     if name == "testgen":
-        prompt = file_tester.ask(spec, around, files, known=(), reflection="", max_tokens=tokens, temperature=0, seed=0)
-        return prompt, file_tester.Written.model_json_schema()
+        return file_tester.ask(seen, 0), file_tester.Written.model_json_schema()
     written = file_tester.read(Completion(text=tests), spec)
     known = written.tests if isinstance(written, file_tester.Written) else ()
-    prompt = file_tester.ask_reading(spec, around, files, known, max_tokens=tokens, temperature=0, seed=0)
-    return prompt, TypeAdapter(dict[str, file_tester.Reading]).json_schema()
+    return file_tester.ask_reading(seen, 0, known), TypeAdapter(dict[str, file_tester.Reading]).json_schema()
 
 
 def _with_schema(prompt: Prompt) -> tuple[Prompt, dict[str, Any]]:

@@ -4,22 +4,11 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hc_ray.agent import prompt_formats
-from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.prompt import Completion, Malformed, Prompt
+from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.value import digest_of
 from hc_ray.search.schedule import Slot
 from hc_ray.spec.source import parsed
-
-
-def read(
-    prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str]
-) -> dict[str, str] | Malformed:
-    """The files of one answer. ``begun``: the files it goes on from, such as the attempt that it repairs; an answer
-    that names one file of several keeps the others."""
-    found = prompt_formats.read(answer, prompt, deliverable)
-    return found if isinstance(found, Malformed) else {**begun, **found}
 
 
 def candidate(slot: Slot, made: Mapping[str, str] | Malformed, pool: Sequence[Candidate], **spent: Any) -> Candidate:
@@ -42,11 +31,8 @@ def files_digest(files: Mapping[str, str]) -> str:
 def normal_form(path: str, text: str) -> str:
     """A text that equal candidates share. Python: without layout, comments and documentation. Anything else: without
     trailing space."""
-    return (_python(text) if path.endswith(".py") else None) or _plain(text)
-
-
-def _plain(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    plain = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return (_python(text) if path.endswith(".py") else None) or plain
 
 
 def _python(text: str) -> str | None:
@@ -54,14 +40,11 @@ def _python(text: str) -> str | None:
         return None
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            _forget_documentation(node)
+            first = node.body[0] if node.body else None
+            said = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(said, ast.Constant) and isinstance(said.value, str):
+                node.body = node.body[1:] or [ast.Pass()]
     try:
         return ast.dump(tree)
     except RecursionError:
         return None
-
-
-def _forget_documentation(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-    first = node.body[0] if node.body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        node.body = node.body[1:] or [ast.Pass()]

@@ -31,44 +31,38 @@ _TESTS_TOKENS = 2000
 
 
 class Summary(Value):
-    """What a lineage says of its own work."""
+    """What a lineage says of its own work; others are told its fields in this order."""
 
     approach: str
     done: str
     verified: str
     doubts: str
 
-    @property
-    def text(self) -> str:
-        return f"Approach: {self.approach}\nDone: {self.done}\nVerified: {self.verified}\nDoubts: {self.doubts}"
 
-
-async def summary_of(run: Run) -> Summary | None:
-    """The summary of a lineage, which is asked once; None where it gives none."""
+async def summary_of(run: Run) -> str:
+    """The summary of a lineage, which is asked once; empty where it gives none."""
     if run.summary is None:
         schema = Summary.model_json_schema()
         run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
-    return found_in(run.summary, Summary)
+    found = found_in(run.summary, Summary)
+    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else ""
 
 
 async def gathered(runs: Sequence[Run]) -> str:
     """What a second generation is told of the first."""
-    found = [one for run in runs[:_TOLD] if (one := await summary_of(run)) is not None]
-    if not found:
-        return ""
-    told = "\n\n".join(f"Attempt {i}:\n{one.text}" for i, one in enumerate(found, start=1))
-    return filled("generation", attempts=told)
+    found = [said for run in runs[:_TOLD] if (said := await summary_of(run))]
+    told = "\n\n".join(f"Attempt {i}:\n{said}" for i, said in enumerate(found, start=1))
+    return filled("generation", attempts=told) if found else ""
 
 
 async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
     """The id of the state that the model prefers, by its lineages' summaries; None where it does not say."""
     if len(pairs) < 2:
         return None
-    known = [(one, run, await summary_of(run)) for one, run in pairs]
-    entries = [(one, run, summary) for one, run, summary in known if summary is not None]
+    entries = [(one, run, said) for one, run in pairs if (said := await summary_of(run))]
     if len(entries) < 2:
         return None
-    told = "\n\n".join(f"Result {i}:\n{summary.text}" for i, (_, _, summary) in enumerate(entries, start=1))
+    told = "\n\n".join(f"Result {i}:\n{said}" for i, (_, _, said) in enumerate(entries, start=1))
     answer = await entries[0][1].ask("tournament", filled("tournament", results=told), tokens=_TOKENS)
     numbers = re.findall(r"\d+", answer.strip().splitlines()[-1]) if answer.strip() else []
     chosen = int(numbers[-1]) if numbers else 0
@@ -105,11 +99,10 @@ async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> l
     ]
     scores: dict[str, float] = {}
     for one, run in level:
-        shares = [
-            fmean(passed[one.id][i] for i, (by, _) in enumerate(written) if by is author and counts[i])
-            for author in runs
-            if author is not run and any(counts[i] for i, (by, _) in enumerate(written) if by is author)
-        ]
-        scores[one.id] = round(fmean(shares), 6) if shares else 0.0
+        by_author = [
+            [passed[one.id][i] for i, (by, _) in enumerate(written) if by is author and counts[i]]
+            for author in runs if author is not run
+        ]  # fmt: skip
+        scores[one.id] = round(fmean([fmean(cells) for cells in by_author if cells] or [0.0]), 6)
     search.journal("own_tests", tests=[test.id for test in tests], counted=counts, passed=passed, scores=scores)
     return [(one, run) for one, run in level if scores[one.id] == max(scores.values())]

@@ -10,14 +10,13 @@ from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
 from hc_ray.agent.budget import Asking, Purse
-from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, Opening
+from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, opening
 from hc_ray.agent.terminal import Limits
-from hc_ray.agent.workspace import State
+from hc_ray.agent.workspace import State, state_of
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.suite import Cell
 from hc_ray.search.answers import candidate
 from hc_ray.search.schedule import Slot
@@ -41,9 +40,8 @@ class Submitted:
     """None where it holds more than can be handed in."""
     end: End
     turns: int
-    tokens: tuple[int, int]
-    """Prompt tokens that count and completion tokens, since the submission before."""
-    seconds: float
+    spent: dict[str, float]
+    """Since the submission before; see ``Purse.spent_since``."""
     row: tuple[Cell, ...] = ()
 
 
@@ -59,51 +57,21 @@ class Run:
     """The first of those that work side by side: it alone tells of its turns, since the order in which several
     reach theirs is another in every run."""
     lineage: Lineage | None = None
-    sandbox: Sandbox | None = None
     states: list[Submitted] = field(default_factory=list)
     disputed: bool = False
     """It submitted the same state again after it was told what failed."""
     candidates: list[str] = field(default_factory=list)
     summary: str | None = None
     """What it said when it was asked for one; None before."""
-    _paid: tuple[int, int, float] = (0, 0, 0.0)
-    _settled: Purse = field(default_factory=lambda: Purse(0))
-    _told: tuple[int, int] = (0, 0)
-    """What of its purse, exchanges and unanswered questions the trial has already."""
 
     async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, Any] | None = None) -> str:
         """What it says of its finished work; empty where the trial cannot pay for that."""
         purse = self.asking.purse
         purse.limit = min(purse.limit, purse.spent + self.search.purse.left)
-        try:
-            return await self.lineage.ask(purpose, question, tokens=tokens, schema=schema) if self.lineage else ""
-        finally:
-            self.settle()
+        return await self.lineage.ask(purpose, question, tokens=tokens, schema=schema) if self.lineage else ""
 
-    def settle(self) -> None:
-        """The trial pays what this has come to since it paid last, and keeps what was said."""
-        asking, before, now, (said, lost) = self.search.context.asking, self._settled, Purse(0), self._told
-        now.charge_all_of(self.asking.purse)
-        self.search.purse.charge(now.prompt_tokens - before.prompt_tokens,
-                                 now.completion_tokens - before.completion_tokens,
-                                 now.engine_seconds - before.engine_seconds,
-                                 now.shared_tokens - before.shared_tokens)  # fmt: skip
-        asking.exchanges += self.asking.exchanges[said:]
-        asking.unanswered += self.asking.unanswered - lost
-        self._settled, self._told = now, (len(self.asking.exchanges), self.asking.unanswered)
-
-    def submitted(self, state: State | None, end: End) -> None:
-        purse = self.asking.purse
-        asked, told, seconds = self._paid
-        fresh = purse.prompt_tokens - purse.shared_tokens
-        self._paid = (fresh, purse.completion_tokens, purse.engine_seconds)
-        self.states.append(
-            Submitted(
-                state=state, end=end, turns=self.lineage.turns if self.lineage else 0,
-                tokens=(fresh - asked, purse.completion_tokens - told),
-                seconds=purse.engine_seconds - seconds,
-            )
-        )  # fmt: skip
+    def submitted(self, lineage: Lineage, state: State | None, end: End) -> None:
+        self.states.append(Submitted(state, end, lineage.turns, self.asking.purse.spent_since()))
 
 
 class Lineages:
@@ -111,16 +79,16 @@ class Lineages:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        config, profile = search.config, search.context.asking.role.profile
+        config, profile = search.config, search.asking.role.profile
         shown = config.observation_chars
         if profile.context_tokens < _SMALL_CONTEXT:
             shown = min(shown, _SMALL_SHOWN)
-        longest = search.context.task.agent_timeout_sec or search.context.clock.seconds
+        longest = search.task.agent_timeout_sec or search.clock.seconds
         limits = Limits(seconds=config.command_seconds, most_seconds=max(config.command_seconds, longest), shown=shown)
         self.bounds = Bounds(
             turns=config.max_turns, context_tokens=profile.context_tokens, form=config.actions, limits=limits,
             answer_tokens=profile.longest_answer(config.max_answer_tokens),
-            tokens=search.context.lineage_tokens,
+            tokens=search.lineage_tokens,
         )  # fmt: skip
         self.runs: list[Run] = []
 
@@ -136,11 +104,13 @@ class Lineages:
         if share < self.bounds.answer_tokens // LEAST_OF_ANSWER:
             return ()
         search.round += 1
-        role = search.context.asking.role
+        role = search.asking.role
         runs = [
-            Run(slot, Asking(role, Purse(share)), search, advice, leads=not i) for i, slot in enumerate(slots[:count])
+            Run(slot, Asking(role, Purse(share, outer=search.purse)), search, advice, leads=not i)
+            for i, slot in enumerate(slots[:count])
         ]
         self.runs += runs
+        search.askings += [run.asking for run in runs]
         working = [asyncio.ensure_future(self._work(run, repairs, verdict)) for run in runs]
         try:
             await asyncio.gather(*working)
@@ -148,45 +118,37 @@ class Lineages:
             for one in working:
                 one.cancel()
             await asyncio.gather(*working, return_exceptions=True)
-            for run in runs:
-                run.settle()
             made = self._enter(runs)
         return made
 
     async def _work(self, run: Run, repairs: int, verdict: Verdict | None) -> None:
         search, slot = self.search, run.slot
-        task = search.context.task
-        name = sandbox_name(task.digest, search.context.identity, "lineage", slot.id)
-        run.sandbox = await (await search.forks.base()).fork(name)
-        keep = task.grading == "shared"
-        search.forks.holds(run.sandbox)
+        sandbox = await search.forks.open("lineage", slot.id)
         try:
             run.lineage = Lineage(
-                run.sandbox,
+                sandbox,
                 run.asking,
                 self._opening(run),
                 seed=slot.seed,
                 temperature=slot.temperature,
                 bounds=self.bounds,
                 owner=slot.id,
-                checklist=self._checklist(run.sandbox),
+                checklist=self._checklist(sandbox),
                 told=search.emit_turn if run.leads else lambda turn: None,
             )
-            await self._lived(run, repairs, verdict)
+            await self._lived(run, run.lineage, repairs, verdict)
         except asyncio.CancelledError:  # the trial's time is over: what lies there is what it came to
             if run.lineage and run.lineage.turns and (not run.states or run.lineage.end == "timeout"):
-                run.submitted(await self._state(run.lineage), "timeout")
+                run.submitted(run.lineage, await self._state(run.lineage), "timeout")
             raise
         finally:
-            if not keep:
-                await search.forks.end(run.sandbox)
+            if search.task.grading != "shared":
+                await search.forks.end(sandbox)
 
-    async def _lived(self, run: Run, repairs: int, verdict: Verdict | None) -> None:
+    async def _lived(self, run: Run, lineage: Lineage, repairs: int, verdict: Verdict | None) -> None:
         """From the opening to the last submission."""
-        lineage = run.lineage
-        assert lineage is not None
         end = await lineage.work()
-        run.submitted(await self._state(lineage), end)
+        run.submitted(lineage, await self._state(lineage), end)
         for number in range(repairs + 1 if verdict else 0):
             last = run.states[-1]
             if last.state is None or verdict is None:
@@ -199,30 +161,20 @@ class Lineages:
             if state is not None and state.files == last.state.files:
                 run.disputed = end == "submitted"
                 return
-            run.submitted(state, end)
+            run.submitted(lineage, state, end)
 
     async def _state(self, lineage: Lineage) -> State | None:
         try:
-            return await lineage.state()
+            return await state_of(lineage.sandbox)
         except ValueError:
             return None
 
-    def _opening(self, run: Run) -> Opening:
+    def _opening(self, run: Run) -> tuple[str, str]:
         search = self.search
         plan = prompt_formats.plan_text(run.slot.plan) if run.slot.plan != "plain" else ""
-        advice = [search.know_how, search.config.hint.strip(), plan, run.advice]
-        return Opening(
-            instruction=search.spec.instruction,
-            environment=environment_probe.block(
-                search.spec,
-                search.context.task,
-                self.bounds.limits,
-                turns=self.bounds.turns,
-                tokens=self.bounds.tokens,
-                answer=self.bounds.answer_tokens,
-            ),
-            advice="\n\n".join(one for one in advice if one),
-        )
+        environment = environment_probe.block(search.spec, search.task, self.bounds)
+        return opening(self.bounds.form, search.spec.instruction, environment, search.know_how,
+                       search.config.hint.strip(), plan, run.advice)  # fmt: skip
 
     def _checklist(self, sandbox: Sandbox) -> Checklist:
         """Tells of files that the task names by their full path and that are not there."""
@@ -249,8 +201,7 @@ class Lineages:
                 slot = run.slot.model_copy(update={**place, "parent": parent})
                 nothing = f"the lineage ended ({one.end}) and changed nothing that can be handed in"
                 entered = candidate(slot, files or Malformed(reason=nothing, text=""), search.pool.candidates,
-                                    prompt_tokens=one.tokens[0], completion_tokens=one.tokens[1], turns=one.turns,
-                                    engine_seconds=one.seconds, finish_reason=one.end)  # fmt: skip
+                                    turns=one.turns, finish_reason=one.end, **one.spent)  # fmt: skip
                 search.pool.candidates.append(entered)
                 run.candidates.append(entered.id)
                 made.append(entered)
@@ -259,8 +210,8 @@ class Lineages:
                 if one.row and files:
                     search.pool.rows[entered.id] = one.row
                 turns = one.turns
-            if search.context.task.grading == "shared" and run.sandbox and run.states and run.states[-1].state:
-                search.forks.lives_in(run.states[-1].state.files, run.sandbox)
+            if search.task.grading == "shared" and run.lineage and run.states and run.states[-1].state:
+                search.forks.lives_in(run.states[-1].state.files, run.lineage.sandbox)
             search.turns += turns
             self._journal(run)
         if made:

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 from hc_ray.agent.prompt_templates import filled
 from hc_ray.agent.workspace import State
+from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import repair
-from hc_ray.search.agreement import by_content, complete, standing
-from hc_ray.search.evaluation import evaluate
 from hc_ray.search.handover import gathered, preferred, tournament
 from hc_ray.search.lineages import Lineages, Run
+from hc_ray.search.pool import by_content
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
@@ -50,23 +50,27 @@ class LoopAgents:
             search.hold(by_content(search.pool.candidates))
         search.stop_reason = search.stop_reason or "rounds"
 
-    async def hc(self, parts: str = "") -> None:
-        """Depth, then width, until a state passes all that can tell or nothing is left to spend. ``parts``: how a
-        decomposer divides the work; empty where none was asked."""
+    async def hc(self) -> None:
+        """Depth, then width, until a state passes all that can tell or nothing is left to spend."""
         search = self.search
         for number in range(self.config.max_rounds):
             told = await gathered(self._finished()) if number > 1 else ""
-            if not await self._generation(1 if number == 0 else self.config.samples, parts, told):
+            if not await self._generation(1 if number == 0 else self.config.samples, search.division, told):
                 return
             if number and not self._tells:
                 break  # more of the same would only be counted
         search.stop_reason = search.stop_reason or "rounds"
 
-    async def again(self, missed: str) -> None:
+    async def again(self) -> None:
         """After a failed verdict: one more generation, told of the best and of what they may have missed."""
         self.search.stop_reason = ""
+        missed = repair.reread(self.search.missed)
         if await self._generation(self.config.samples, await gathered(self._finished()), missed):
             self.search.stop_reason = "rounds"
+
+    async def sample(self, slots: Sequence[Slot], *, advice: str) -> tuple[Candidate, ...]:
+        """Candidates of these slots, a lineage each; none where the budget pays for none."""
+        return await self.lineages.run(slots, advice=advice)
 
     async def _generation(self, count: int, *advice: str) -> bool:
         """Lineages side by side, then the choice; whether there is a reason to go on."""
@@ -77,9 +81,9 @@ class LoopAgents:
             search.stop_reason = "tokens"
             return False
         self._dispute()
-        await evaluate(search, search.pool.candidates)
+        await search.evaluate(search.pool.candidates)
         await self._choose()
-        if search.selection and complete(search.pool, search.selection.chosen):
+        if search.selection and search.pool.complete(search.selection.chosen):
             search.stop_reason = "complete"
             return False
         return True
@@ -91,7 +95,7 @@ class LoopAgents:
 
     def _slots(self, count: int) -> Sequence[Slot]:
         begin, self._begun = self._begun, self._begun + count
-        return self.search.context.schedule.samples(round=self.search.round + 1, count=count, begin=begin)
+        return self.search.schedule.samples(round=self.search.round + 1, count=count, begin=begin)
 
     def _finished(self) -> Sequence[Run]:
         """The lineages, best first."""
@@ -126,7 +130,7 @@ class LoopAgents:
     async def _choose(self) -> None:
         """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the
         lineages' own tests and a comparison of their summaries."""
-        picked, level = standing(self.search.pool, self.config.selector, self.search.selection)
+        picked, level = self.search.pool.standing(self.config.selector, self.search.selection)
         self.search.hold(picked)
         if not self.config.tournament or len(level) < 2:
             return

@@ -3,8 +3,7 @@
 ``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs of no suite. ``hc``: suite,
 rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, wall_seconds
 from hc_ray.agent.environment_probe import Looks
@@ -21,10 +20,8 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine import own_code
 from hc_ray.search import own
-from hc_ray.search.agents import Trial
-from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search, TrialContext
-from hc_ray.search.submission import hand_in
+from hc_ray.search.search import Search
+from hc_ray.search.trial import Trial
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.suite_writer import SuiteCache, write_suite
 from hc_ray.spec.reading import read_spec
@@ -63,44 +60,40 @@ async def solve(
         return await judge(submission)
 
     solver, looks = roles["solver"], looks or Looks(place)
-    context = TrialContext(
+    search = Search(
         task=task,
+        spec=read_spec(task.instruction, task.environment),
         config=config,
-        schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=seed),
+        seed=seed,
         asking=Asking(solver, Purse(budget.tokens)),
         forks=forks,
         judge=judged,
         events=events,
         clock=clock,
         name=name,
-        identity=identity,
         lineage_tokens=lineage_tokens(budget),
     )
-    search = Search(context, read_spec(task.instruction, task.environment))
-    trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
+    trial = Trial(search, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
                   place=place, suites=suites, looks=looks)  # fmt: skip
     try:
         with clock.stopped():
             await search.look_around(looks)
             if agent == "hc" or (mine and mine.self_tests):
                 await trial.write_tests()
-        await _within(clock, search, own.work(mine, agent, trial) if mine else getattr(trial, agent)())
-        passed = await hand_in(search)
-        while passed is False and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
-            await _within(clock, search, trial.refine())
-            passed = await hand_in(search)
-        return trial.outcome()
+        work = own.work(mine, agent, trial) if mine else trial.work(agent)
+        while True:
+            try:
+                await clock.bound(work)
+            except TimeIsUp:  # the search ends with what it has
+                search.stop_reason = "timeout"
+                search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
+            failed = await search.hand_in() is False
+            goes_on = failed and agent == "hc" and len(search.bits) <= config.refinement
+            if not goes_on or search.stop_reason in ("tokens", "turns", "timeout"):
+                return trial.outcome()
+            work = trial.refine()
     finally:
         await forks.close()
-
-
-async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None]) -> None:
-    """Do a part of a trial inside its wall time; past it the search ends with what it has."""
-    try:
-        await clock.bound(work)
-    except TimeIsUp:
-        search.stop_reason = "timeout"
-        search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 
 
 async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: MakesSandboxes) -> Suite:

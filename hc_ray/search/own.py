@@ -21,10 +21,8 @@ from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import answers
-from hc_ray.search.agents import Trial
-from hc_ray.search.agreement import standing
-from hc_ray.search.evaluation import evaluate
 from hc_ray.search.selection import Selection
+from hc_ray.search.trial import Trial
 
 _OWNER = "own"
 """Of questions that no candidate has come from yet."""
@@ -51,8 +49,8 @@ class Attempt:
 
     def __init__(self, trial: Trial) -> None:
         self._trial, self._search = trial, trial.search
-        self._asked = self._sampled = self._forks = 0
-        self._since = self._spent()
+        self._asked = self._answered = self._sampled = self._forks = 0
+        self._search.purse.spent_since()  # the suite is no candidate's
         self._asking = asyncio.Lock()
 
     @property
@@ -68,7 +66,7 @@ class Attempt:
     @property
     def seed(self) -> int:
         """The trial's."""
-        return self._trial.seed
+        return self._search.seed
 
     @property
     def tokens_left(self) -> int:
@@ -78,7 +76,7 @@ class Attempt:
     @property
     def seconds_left(self) -> float:
         """Wall time until the trial is ended."""
-        return self._search.context.clock.left
+        return self._search.clock.left
 
     @property
     def tests(self) -> tuple[SelfTest, ...]:
@@ -93,7 +91,7 @@ class Attempt:
     async def ask(self, *questions: str | Sequence[Message], **how: Any) -> list[str]:
         """The solver's answers to questions of one's own, asked at once. ``how``: ``temperature``, ``max_tokens``,
         ``stop``; ``complete=True`` lets the model continue each text. Raises ``Spent``."""
-        asking, config = self._search.context.asking, self._trial.config
+        asking, config = self._search.asking, self._trial.config
         complete = how.pop("complete", False)
         how = {"temperature": asking.role.profile.temperature_best_single, "max_tokens": config.max_answer_tokens} | how
         async with self._asking:
@@ -101,8 +99,9 @@ class Attempt:
                 raise Spent("turns")
             asked = []
             for number, question in enumerate(questions, start=self._asked):
-                seed = seed_of(self._search.context.task.digest, self.seed, "solver", _OWNER, number)
-                text = {"text": question} if complete else {"messages": _messages(question)}
+                seed = seed_of(self._search.task.digest, self.seed, "solver", _OWNER, number)
+                said = (Message(role="user", content=question),) if isinstance(question, str) else tuple(question)
+                text = {"text": question} if complete else {"messages": said}
                 asked.append(Prompt(role="solver", purpose="candidate", seed=seed, **text, **how))
             if await payable([(asking, prompt) for prompt in asked]) < len(asked):
                 raise Spent("tokens")
@@ -117,35 +116,24 @@ class Attempt:
         ``Spent``."""
         search = self._search
         async with self._asking:
-            slots = search.context.schedule.samples(round=search.round + 1, count=count, begin=self._sampled)
+            slots = search.schedule.samples(round=search.round + 1, count=count, begin=self._sampled)
             self._sampled += count
-            if self._trial.loop:
-                made = await self._trial.loop.lineages.run(slots, advice=advice)
-            else:
-                search.division = advice
-                asked = await search.payable(slots)
-                made = await search.ask(asked) if asked else ()
-            self._since = self._spent()
+            made = await self._trial.agents.sample(slots, advice=advice)
+            self._answered = self._asked
+            search.purse.spent_since()
             if not made:
                 raise Spent(search.stop_reason or "tokens")
             return made
 
-    def _spent(self) -> tuple[int, int, float, int]:
-        """What the trial has come to, the suite included: a candidate's share begins where the last one's ended."""
-        purse = self._search.purse
-        return purse.prompt_tokens - purse.shared_tokens, purse.completion_tokens, purse.engine_seconds, self._asked
-
     async def add(self, files: Mapping[str, str]) -> Candidate:
         """A candidate of one's own: path (absolute, or relative to the working directory) → text. The questions since
         the last one belong to it."""
-        search, asking = self._search, self._search.context.asking
+        search, asking = self._search, self._search.asking
         search.round += 1
-        slot = search.context.schedule.fresh(len(search.pool), round=search.round, slot=0)
-        (asked, told, seconds, turns), before = self._spent(), self._since
-        self._since = self._spent()
-        made = answers.candidate(slot, files, search.pool.candidates,
-                                 prompt_tokens=asked - before[0], completion_tokens=told - before[1],
-                                 engine_seconds=seconds - before[2], turns=max(1, turns - before[3]))  # fmt: skip
+        slot = search.schedule.fresh(len(search.pool), round=search.round, slot=0)
+        turns, self._answered = max(1, self._asked - self._answered), self._asked
+        spent = search.purse.spent_since()
+        made = answers.candidate(slot, files, search.pool.candidates, turns=turns, **spent)
         asking.exchanges[:] = [one.model_copy(update={"owner": made.id}) if one.owner == _OWNER else one
                                for one in asking.exchanges]  # fmt: skip
         search.pool.candidates.append(made)
@@ -160,7 +148,7 @@ class Attempt:
 
     async def run_tests(self, *candidates: Candidate) -> list[tuple[Cell, ...]]:
         """What the self-tests say of candidates, in the order of ``tests``; nothing for one without files."""
-        await evaluate(self._search, candidates)
+        await self._search.evaluate(candidates)
         return [self._search.pool.rows.get(one.id, ()) for one in candidates]
 
     def feedback(self, candidate: Candidate) -> tuple[str, ...]:
@@ -170,7 +158,7 @@ class Attempt:
     def best(self) -> Candidate | None:
         """What the config's selector picks: by the self-tests where they can tell, else by agreement."""
         search = self._search
-        picked, _ = standing(search.pool, self._trial.config.selector, search.selection)
+        picked, _ = search.pool.standing(self._trial.config.selector, search.selection)
         search.hold(picked)
         return search.pool.candidate(picked.chosen) if picked.chosen else None
 
@@ -195,10 +183,6 @@ async def work(agent: Agent, name: str, trial: Trial) -> None:
         search.stop_reason = "finished"
         if chosen is not None:
             if search.suite and chosen.files:
-                await evaluate(search, [chosen])
+                await search.evaluate([chosen])
             search.selection = Selection(selector=name, chosen=chosen.id, why=f"{name}: returned by the agent")
     search.beat()
-
-
-def _messages(question: str | Sequence[Message]) -> tuple[Message, ...]:
-    return (Message(role="user", content=question),) if isinstance(question, str) else tuple(question)

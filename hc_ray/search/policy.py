@@ -55,15 +55,11 @@ class Decision(Value):
     """What to do next."""
 
     action: ActionName
+    """``no_progress``: all begin anew, without repairs, and some are told what was tried."""
     rule: str
     """The rule that held."""
     samples: int = 0
     """Candidates to ask for next; 0 where the search ends."""
-
-    @property
-    def fresh(self) -> bool:
-        """All of them begin anew: no repairs, and some told what was tried."""
-        return self.action == "no_progress"
 
 
 def agreement(stated: int) -> int:

@@ -1,12 +1,16 @@
-"""A trial's candidates, the tests that they are run under, and what came of it: the pass matrix as it grows."""
+"""A trial's candidates, the tests that they are run under, what came of it (the pass matrix as it grows), and which of
+them to hand in. A replay decides by the same."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
+from hc_ray.domain.normalisation import normal
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
-from hc_ray.search.selection import Selection, behaviour_clusters, select
+from hc_ray.search.answers import normal_form
+from hc_ray.search.selection import Selection, behaviour_clusters, deciding, progress, select
 
 
 class Pool:
@@ -21,11 +25,6 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.candidates)
-
-    @property
-    def fresh(self) -> int:
-        """Fresh candidates so far."""
-        return sum(one.parent is None for one in self.candidates)
 
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.candidates if candidate.id == identity)
@@ -47,6 +46,34 @@ class Pool:
         matrix = PassMatrix(candidates=standing, tests=matrix.tests, cells=tuple(self.rows[one] for one in standing))
         return checkpoint(held, select(matrix, selector, tests=self.tests))
 
+    def standing(self, selector: SelectorName, held: Selection | None) -> tuple[Selection, list[Candidate]]:
+        """Of states of lineages what the suite picks where it can tell, else agreement; and of every state that is
+        level with it one candidate, for a comparison. ``held``: what was picked before."""
+        failed = {self.candidate(one).digest for one in self.rejected}
+        able = [one for one in self.candidates if one.digest not in failed]
+        if deciding(self.tests):
+            best = self.choose(selector, held)
+            level = [one for one in able if best.scores.get(one.id) == best.scores.get(best.chosen or "")]
+        else:
+            best, level = by_content(able), [one for one in able if one.files]
+        return best, list({one.digest: one for one in reversed(level)}.values())[::-1]
+
+    def complete(self, chosen: str | None) -> bool:
+        """Whether a state passes everything that can tell."""
+        row, columns = self.rows.get(chosen or ""), deciding(self.tests)
+        return row is not None and bool(columns) and all(row[i].outcome == "pass" for i in columns)
+
+    def unselected(self, selector: SelectorName) -> Selection | None:
+        """Where the time was over before anything was selected: who passes most of what was run, the first of equals;
+        where nothing was run, the first that holds a file. None where none does."""
+        passing = {name: progress(row, self.tests) for name, row in self.rows.items()}
+        able = [one for one in self.candidates if one.files]
+        if not able:
+            return None
+        best = max(able, key=lambda one: passing.get(one.id, -1.0))
+        why = "nothing was selected in time: the first of those that pass most"
+        return Selection(selector=selector, chosen=best.id, why=why)
+
     @contextlib.contextmanager
     def measured_anew(self, more: Sequence[SelfTest]) -> Iterator[None]:
         """Every candidate is run again, under more tests; where that is cut off, what was measured before stands."""
@@ -58,6 +85,29 @@ class Pool:
         except BaseException:
             self.tests, self.rows = before
             raise
+
+
+def by_content(candidates: Sequence[Candidate]) -> Selection:
+    """The pick by agreement on the content of every path that any of them changed; ties go to the first submitted."""
+    held = [one for one in candidates if one.files]
+    forms = {one.id: {path: normal(normal_form(path, text)) for path, text in one.files.items()} for one in held}
+    paths = sorted({path for form in forms.values() for path in form})
+    counts = {path: Counter(form.get(path) for form in forms.values()) for path in paths}
+    others = max(1, (len(held) - 1) * len(paths))
+    scores = {name: round(sum(counts[path][form.get(path)] - 1 for path in paths) / others, 6)
+              for name, form in forms.items()}  # fmt: skip
+    chosen = max(scores, key=lambda name: scores[name], default=None)
+    alike = tuple(name for name in forms if chosen is not None and forms[name] == forms[chosen])
+    return Selection(
+        selector="mbr",
+        chosen=chosen,
+        scores=scores,
+        clusters=(alike,) if alike else (),
+        confidence=round(len(alike) / len(held), 6) if held else 0.0,
+        why=f"agreement: {len(alike)} of {len(held)} states are alike" if held else "no candidate to pick",
+        agreement=scores,
+        silent=any(scores[name] == scores[chosen] for name in forms if chosen and name not in alike),
+    )
 
 
 def checkpoint(held: Selection | None, now: Selection) -> Selection:

@@ -43,18 +43,15 @@ def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Ite
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
-        if _formal(test, cell) or "does not load" in cell.detail:
+        form = test.expectation.kind == "property" and test.expectation.name in FILE_PROPERTIES
+        # A file is missing, is no regular file, or has the wrong form.
+        formal = test.subject.kind == "file" and (form or cell.outcome == "error")
+        if formal or "does not load" in cell.detail:
             yield 0, test, cell
         elif cell.outcome in ("error", "timeout"):
             yield 1, test, cell
         elif level == "full" or (level == "trusted" and test.confidence >= TRUSTED):
             yield 2, test, cell
-
-
-def _formal(test: SelfTest, cell: Cell) -> bool:
-    """Whether a file is missing, is no regular file, or has the wrong form."""
-    form = test.expectation.kind == "property" and test.expectation.name in FILE_PROPERTIES
-    return test.subject.kind == "file" and (form or cell.outcome == "error")
 
 
 def _line(test: SelfTest, what: str, end: str = "") -> str:
@@ -94,16 +91,13 @@ def reread(missed: Sequence[str]) -> str:
 
 
 def repairable(
-    pool: Sequence[Candidate], order: Sequence[str], ranks: Mapping[str, int], *, limit: int, count: int
+    pool: Sequence[Candidate], ranks: Mapping[str, int | None], *, limit: int, count: int
 ) -> tuple[Candidate, ...]:
-    """The candidates that the next round repairs. ``ranks``: the lowest rank of what may be told of each (see
-    ``worst``); ``order``: best first. Missing files, wrong formats and crashes come first; each has fewer than
-    ``limit`` repairs in its lineage, and no repair of it yet."""
+    """The candidates that the next round repairs. ``ranks``: what ``worst`` says of each, the best first. Missing
+    files, wrong formats and crashes come first; each has fewer than ``limit`` repairs in its lineage, and no repair of
+    it yet."""
     by_id = {candidate.id: candidate for candidate in pool}
     repaired = {candidate.parent for candidate in pool}
-    found = [
-        by_id[name]
-        for name in sorted((name for name in order if name in ranks), key=lambda name: ranks[name])
-        if by_id[name].repairs < limit and name not in repaired and not by_id[name].duplicate_of
-    ]
-    return tuple(found[:count])
+    told = sorted(((rank, name) for name, rank in ranks.items() if rank is not None), key=lambda one: one[0])
+    found = [by_id[name] for _, name in told if name not in repaired]
+    return tuple([one for one in found if one.repairs < limit and not one.duplicate_of][:count])

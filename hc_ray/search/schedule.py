@@ -68,13 +68,18 @@ class Schedule(Value):
             told=told,
         )
 
-    def samples(self, *, round: int, count: int, begin: int, first_slot: int = 0, told: Told = "") -> tuple[Slot, ...]:
-        """``count`` fresh slots; ``begin``: fresh candidates before them. With ``told`` every second one is told it:
-        what was tried can also lead astray."""
-        return tuple(
-            self.fresh(begin + i, round=round, slot=first_slot + i, told=told if i % 2 == 0 else "")
-            for i in range(count)
-        )
+    def samples(
+        self, *, round: int, count: int, begin: int, to_repair: Sequence[Candidate] = (), told: Told = ""
+    ) -> tuple[Slot, ...]:
+        """The slots of a round: repairs first, then fresh ones. ``begin``: fresh candidates before them. With ``told``
+        every second one is told it: what was tried can also lead astray."""
+        repairs = [self.repair(one, round=round, slot=i) for i, one in enumerate(to_repair[:count])]
+        first = len(repairs)
+        fresh = [
+            self.fresh(begin + i, round=round, slot=first + i, told=told if i % 2 == 0 else "")
+            for i in range(count - first)
+        ]
+        return (*repairs, *fresh)
 
     def repair(self, parent: Candidate, *, round: int, slot: int) -> Slot:
         """A repair: cool, in the first plan."""
@@ -89,17 +94,3 @@ class Schedule(Value):
             parent=parent.id,
             repairs=parent.repairs + 1,
         )
-
-    def round(
-        self,
-        *,
-        number: int,
-        count: int,
-        begin: int,
-        to_repair: Sequence[Candidate] = (),
-        told: Told = "",
-    ) -> tuple[Slot, ...]:
-        """The slots of a round of ``hc``: repairs first, then fresh candidates."""
-        repairs = [self.repair(one, round=number, slot=i) for i, one in enumerate(to_repair[:count])]
-        left, first = count - len(repairs), len(repairs)
-        return (*repairs, *self.samples(round=number, count=left, begin=begin, first_slot=first, told=told))

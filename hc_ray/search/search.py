@@ -1,40 +1,42 @@
-"""The state of one trial's search and the steps that all agents share: asking for candidates and selecting
-(``evaluation`` runs the tests, ``submission`` hands in). Decisions fall at round barriers, in slot order, never in the
-order of arrival."""
+"""The state of one trial's search and the steps that all agents share: asking for candidates, running the tests on
+them, selecting, handing in. Decisions fall at round barriers, in slot order, never in the order of arrival."""
 
+import asyncio
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
-from hc_ray.agent.budget import Asking, Clock, payable
+from hc_ray.agent.budget import Asking, Clock, Purse, payable
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.skills import installed, know_how
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SelectorName, SolverConfig
-from hc_ray.domain.events import Action, Heartbeat, TurnStart
+from hc_ray.domain.events import Action, Heartbeat, TurnStart, VerifyComplete
 from hc_ray.domain.ports import Events, Judge
-from hc_ray.domain.prompt import Prompt
+from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
-from hc_ray.search.selection import Selection, progress
+from hc_ray.search.selection import Selection, progress, stated
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
 
 _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
 
 
-@dataclass(frozen=True)
-class TrialContext:
-    """What a trial is given, fixed from its first to its last moment: the task and all that a search works with."""
+@dataclass(eq=False)
+class Search:
+    """What a trial is given, and where it stands; only its own coroutine touches it."""
 
     task: Task
+    spec: Spec
     config: SolverConfig
-    schedule: Schedule
+    seed: int
     asking: Asking
     """The solver's model within the trial's budget."""
     forks: SandboxForks
@@ -42,50 +44,52 @@ class TrialContext:
     events: Events
     clock: Clock
     name: str
-    identity: str
-    """Digest of what tells this trial from others: part of its sandboxes' names."""
     lineage_tokens: int
     """What one lineage of the style ``loop`` may spend."""
 
+    pool: Pool = field(default_factory=Pool)
+    suite: Suite | None = None
+    division: str = ""
+    """What is told of the parts that a model named; empty where none was asked."""
+    missed: tuple[str, ...] = ()
+    """Sentences of the instruction that a failed answer may have missed."""
+    selection: Selection | None = None
+    round: int = 0
+    turns: int = 0
+    stop_reason: str = ""
+    shown: dict[str, str] = field(default_factory=dict)
+    know_how: str = ""
+    """What prompts say of the skills that the instruction calls for."""
+    submissions: list[Submission] = field(default_factory=list)
+    handed_in: list[Selection | None] = field(default_factory=list)
+    """What stood when each submission was made."""
+    first_row: tuple[Cell, ...] | None = None
+    """What the first submission had shown by then: nothing for the untouched workspace, None if it never ran."""
+    bits: list[bool] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-class Search:
-    """Where a search stands; only its own coroutine touches it."""
+    def __post_init__(self) -> None:
+        self.askings = [self.asking]
+        """Whoever asked the solver's model: the trial itself, and each of its lineages."""
+        self.schedule = Schedule(config=self.config, profile=self.asking.role.profile, task_digest=self.task.digest,
+                                 trial_seed=self.seed)  # fmt: skip
+        self.runs = SuiteRuns(self.forks)
+        self.deliverable: Deliverable = deliverable_of(self.spec)
 
-    def __init__(self, context: TrialContext, spec: Spec) -> None:
-        self.context, self.spec = context, spec
-        self.config, self.forks, self.purse = context.config, context.forks, context.asking.purse
-        self.runs = SuiteRuns(context.forks)
-        self.deliverable: Deliverable = deliverable_of(spec)
-        self.pool = Pool()
-        self.suite: Suite | None = None
-        self.division = ""
-        """What is told of the parts that a model named; empty where none was asked."""
-        self.missed: tuple[str, ...] = ()
-        """Sentences of the instruction that a failed answer may have missed."""
-        self.selection: Selection | None = None
-        self.round = 0
-        self.turns = 0
-        self.stop_reason = ""
-        self.shown: dict[str, str] = {}
-        self.know_how = ""
-        """What prompts say of the skills that the instruction calls for."""
-        self.submissions: list[Submission] = []
-        self.handed_in: list[Selection | None] = []
-        """What stood when each submission was made."""
-        self.first_row: tuple[Cell, ...] | None = None
-        """What the first submission had shown by then: nothing for the untouched workspace, None if it never ran."""
-        self.bits: list[bool] = []
-        self.notes: list[str] = []
+    @property
+    def purse(self) -> Purse:
+        """What the trial has spent and may spend."""
+        return self.asking.purse
 
     async def look_around(self, looks: environment_probe.Looks) -> None:
         """See what the untouched environment holds."""
-        self.spec = await looks.around(self.spec, self.context.task)
+        self.spec = await looks.around(self.spec, self.task)
         self.deliverable = deliverable_of(self.spec)
         if self.config.agent_style == "direct":
             await self._read_named()
         if self.config.use_skills:
             self.know_how = await know_how(installed(), self.spec, self.deliverable,
-                                           count=self.context.asking.role.model.count_tokens,
+                                           count=self.asking.role.model.count_tokens,
                                            budget=self.config.skill_tokens,
                                            plain=self.config.agent_style == "loop")  # fmt: skip
 
@@ -110,7 +114,7 @@ class Search:
             seed=slot.seed,
             temperature=slot.temperature,
             max_tokens=self.config.max_answer_tokens,
-            profile=self.context.asking.role.profile,
+            profile=self.asking.role.profile,
             inputs=self.shown,
             notes=self.notes_for(slot),
             purpose="repair" if slot.parent else "candidate",
@@ -142,7 +146,7 @@ class Search:
             self.stop_reason = "turns"
             return ()
         asked = [(slot, self.prompt(slot)) for slot in slots]
-        count = await payable([(self.context.asking, prompt) for _, prompt in asked])
+        count = await payable([(self.asking, prompt) for _, prompt in asked])
         if count == 0:
             self.stop_reason = "tokens"
         return tuple(asked[:count])
@@ -151,11 +155,12 @@ class Search:
         """Ask for a round's candidates, all at once; they enter the pool in slot order."""
         self.round += 1
         self.emit_turn()
-        said = await self.context.asking.all([(slot.id, prompt) for slot, prompt in asked])
+        said = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
         for (slot, prompt), answer in zip(asked, said, strict=True):
-            begun = self.pool.candidate(slot.parent).files if slot.parent else {}
-            found = answers.read(prompt, answer, self.deliverable, begun=begun)
+            found = prompt_formats.read(answer, prompt, self.deliverable)
+            if slot.parent and not isinstance(found, Malformed):  # one that names one file of several keeps the others
+                found = {**self.pool.candidate(slot.parent).files, **found}
             candidate = answers.candidate(slot, found, self.pool.candidates,
                                           prompt_tokens=answer.prompt_tokens or 0,
                                           completion_tokens=answer.completion_tokens or 0,
@@ -163,7 +168,7 @@ class Search:
                                           finish_reason=answer.finish_reason)  # fmt: skip
             self.pool.candidates.append(candidate)
             made.append(candidate)
-            self.turns += 1
+        self.turns += len(made)
         self.entered([slot for slot, _ in asked], made)
         return tuple(made)
 
@@ -172,6 +177,31 @@ class Search:
         self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot in slots],
                      digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
+
+    async def evaluate(self, made: Sequence[Candidate]) -> None:
+        """Run the tests on what is new among the candidates. What they show is looked at in slot order when all runs
+        are over: no decision depends on which run was faster."""
+        pool = self.pool
+        fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows]
+        rows = await asyncio.gather(*(self.runs.try_out(one.id, one.files, pool.tests) for one in fresh))
+        pool.rows.update({one.id: row for one, row in zip(fresh, rows, strict=True)})
+        for one in made:
+            self._share_row(one)
+            if (row := pool.rows.get(one.id)) is not None:
+                passing = sum(cell.outcome == "pass" for cell in row)
+                self.events.emit(VerifyComplete(candidate=one.id, passing=passing, total=len(row),
+                                                progress=progress(row, pool.tests)))  # fmt: skip
+
+    def _share_row(self, one: Candidate) -> None:
+        """A duplicate takes its original's row: it is a vote. Where nothing but votes decides, an echo is none: what is
+        likeliest in one wording mostly is in the next, so that greedy copies are one voice and no agreement."""
+        pool = self.pool
+        if one.duplicate_of not in pool.rows:
+            return
+        earlier = itertools.takewhile(lambda other: other.id != one.id, pool.candidates)
+        echoed = (other for other in earlier if other.temperature == 0.0 and other.digest == one.digest)
+        if stated(pool.tests) or one.temperature or not any(echoed):
+            pool.rows[one.id] = pool.rows[one.duplicate_of]
 
     def choose(self, selector: SelectorName) -> None:
         """Select over the whole pool."""
@@ -183,20 +213,54 @@ class Search:
         self.journal("select", **selection.model_dump(mode="json"))
         self.beat()
 
+    async def hand_in(self) -> bool | None:
+        """Hand in the best candidate (the untouched workspace where there is none); the verdict's one bit. None where
+        it is what a verdict has failed already, or has the same files: nothing is handed in, and what was stays what is
+        told of."""
+        if self.selection is None or self.selection.chosen is None:
+            self.selection = self.pool.unselected(self.config.selector) or self.selection
+        made = self._chosen(self.selection)
+        before = [one.digest if one else None for one in map(self._chosen, self.handed_in)]
+        if (made.digest if made else None) in before:
+            self.selection = self.handed_in[-1]
+            self.notes.append("nothing new was found after the verdict: it is not asked again")
+            return None
+        difference, living = await self.forks.hand_in(f"submission{len(self.submissions)}", made.files if made else {})
+        path = self.deliverable.path
+        there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
+        self.journal("submit", candidate=made.id if made else None, changed=list(difference.changed),
+                     missing=[] if there else [path])  # fmt: skip
+        submission = Submission.of(difference.tar, id=f"{self.name}-{len(self.submissions)}", trial=self.name,
+                                   task_digest=self.task.digest, living=living)  # fmt: skip
+        if not self.submissions:
+            self.first_row = self.pool.rows.get(made.id) if made else ()
+        self.handed_in.append(self.selection)
+        self.submissions.append(submission)
+        # How long the hidden tests take says something of them: no decision of the search may hear it.
+        with self.clock.stopped():
+            passed = await self.judge(submission)
+        self.bits.append(passed)
+        if not passed and made:
+            self.pool.rejected.add(made.id)
+        return passed
+
+    def _chosen(self, selection: Selection | None) -> Candidate | None:
+        return self.pool.candidate(selection.chosen) if selection and selection.chosen else None
+
     def emit_turn(self, ahead: int = 1) -> None:
         """Tell that a turn begins: the next one, or one so many further on."""
         turn = self.turns + ahead
-        self.context.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
+        self.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
 
     def beat(self) -> None:
         """Tell the display how far the search is."""
         chosen, rows = self.selection.chosen if self.selection else None, self.pool.rows
         share = progress(rows[chosen], self.pool.tests) if chosen and chosen in rows else 0.0
-        self.context.events.emit(
+        self.events.emit(
             Heartbeat(turn=self.turns, max_turns=self.config.max_turns, progress=share, best=chosen,
-                      elapsed_ms=int(self.context.clock.elapsed * 1000), prompt_tokens=self.purse.prompt_tokens,
+                      elapsed_ms=int(self.clock.elapsed * 1000), prompt_tokens=self.purse.prompt_tokens,
                       completion_tokens=self.purse.completion_tokens)
         )  # fmt: skip
 
     def journal(self, what: str, **detail: Any) -> None:
-        self.context.events.emit(Action(name=what, detail=detail))
+        self.events.emit(Action(name=what, detail=detail))

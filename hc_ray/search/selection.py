@@ -20,6 +20,8 @@ PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
 BELIEVED = 0.7
 """Confidence from which an expectation is believed: the instruction shows it, or a second reading supports it."""
+Classes = dict[frozenset[int], list[str]]
+"""Candidates by the exact set of judging tests that they pass."""
 
 
 class Selection(Value):
@@ -48,43 +50,48 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         raise ValueError("the tests are not the matrix's columns")
     if not matrix.candidates:
         return Selection(selector=name, chosen=None, why="no candidate to pick")
+    classes = _classes(matrix, tests)
+    weight = {member: sum(tests[i].weight for i in sorted(passed))
+              for passed, members in classes.items() for member in members}  # fmt: skip
     failed, clusters = "", behaviour_clusters(matrix, tests)
     agreement = _agreement(matrix, tests, clusters)
-    confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
+    group = {member: cluster for cluster in clusters for member in cluster}
+    confidence = {member: len(cluster) / len(matrix.candidates) for member, cluster in group.items()}
     if name == "mbr":
         # MBR-exec: the group of identical behaviour, then the agreement inside the inputs as a fraction of one.
-        size = {member: len(cluster) for cluster in clusters for member in cluster}
-        scores = {candidate: size.get(candidate, 0) + 0.99 * agreement[candidate] for candidate in matrix.candidates}
+        scores = {
+            candidate: len(group.get(candidate, ())) + 0.99 * agreement[candidate] for candidate in matrix.candidates
+        }
     elif name == "max_pass":
-        scores = {candidate: _passed(matrix, candidate, tests) for candidate in matrix.candidates}
+        scores = weight
     elif name == "codet":
-        scores = _codet(matrix, tests)
+        # CodeT: (tests passed) × √(candidates that pass the same ones).
+        scores = {member: weight[member] * sqrt(len(members)) for members in classes.values() for member in members}
     elif OWN.fullmatch(name):
         scores, failed = _by_own(matrix, name, tests)
     else:
-        scores, confidence = _posterior(matrix, tests)
+        scores, confidence = _posterior(classes, tests)
     errors = {
-        candidate: sum(cell.outcome in ("error", "timeout") for cell in matrix.row(candidate))
-        for candidate in matrix.candidates
+        candidate: sum(cell.outcome in ("error", "timeout") for cell in row)
+        for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
     }
-    answered = {member for cluster in clusters for member in cluster}
-    beaten = frozenset() if name == "mbr" or OWN.fullmatch(name) else _beaten(matrix, tests)
+    beaten = frozenset() if name == "mbr" or OWN.fullmatch(name) else _beaten(classes, tests)
     # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
     ranks = {
-        one: (bool(answered) and one not in answered, one in beaten, -scores[one], -agreement[one], errors[one])
+        one: (bool(group) and one not in group, one in beaten, -scores[one], -agreement[one], errors[one])
         for one in matrix.candidates
     }
     chosen = min(matrix.candidates, key=lambda one: ranks[one])  # the first of equals
-    alike = next((set(cluster) for cluster in clusters if chosen in cluster), {chosen})
+    alike = group.get(chosen, ())
     return Selection(
         selector=name,
         chosen=chosen,
         scores={candidate: round(scores[candidate], 6) for candidate in matrix.candidates},
         clusters=clusters,
         confidence=round(confidence.get(chosen, 0.0), 6),
-        why=_why(matrix, tests, chosen, clusters, name) + failed,
+        why=_why(matrix, tests, chosen, len(alike), name) + failed,
         agreement={candidate: round(agreement[candidate], 6) for candidate in matrix.candidates},
-        silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in alike),
+        silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in (chosen, *alike)),
     )
 
 
@@ -103,11 +110,10 @@ def _by_own(matrix: PassMatrix, name: str, tests: Sequence[SelfTest]) -> tuple[d
         return dict.fromkeys(matrix.candidates, 0.0), f"; it raised {type(error).__name__}: {error}"
 
 
-def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
+def _beaten(classes: Classes, tests: Sequence[SelfTest]) -> frozenset[str]:
     """Candidates of whom another passes everything that they pass, and besides a believed expectation, or one that
     follows from the instruction (it does not crash on an input that is allowed): copies of one mistake are many, and
     that alone is no reason to prefer it."""
-    classes = _classes(matrix, tests)
     believed = {
         i for i in judging(tests)
         if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
@@ -146,11 +152,6 @@ def progress(row: Sequence[Cell], tests: Sequence[SelfTest]) -> float:
     columns = judging(tests)
     total = sum(tests[i].weight for i in columns)
     return sum(tests[i].weight for i in columns if row[i].outcome == "pass") / total if total else 0.0
-
-
-def _passed(matrix: PassMatrix, candidate: str, tests: Sequence[SelfTest]) -> float:
-    row = matrix.row(candidate)
-    return sum(tests[i].weight for i in judging(tests) if row[i].outcome == "pass")
 
 
 def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
@@ -198,8 +199,7 @@ def crashed(cell: Cell) -> bool:
     return cell.observed is None or cell.outcome in ("error", "timeout")
 
 
-def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[frozenset[int], list[str]]:
-    """Candidates by the exact set of judging tests that they pass."""
+def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> Classes:
     columns = judging(tests)
     classes: defaultdict[frozenset[int], list[str]] = defaultdict(list)
     for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
@@ -207,22 +207,12 @@ def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[frozenset[in
     return dict(classes)
 
 
-def _codet(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
-    """CodeT: (tests passed) × √(candidates that pass the same ones)."""
-    return {
-        member: sum(tests[i].weight for i in passed) * sqrt(len(members))
-        for passed, members in _classes(matrix, tests).items()
-        for member in members
-    }
-
-
-def _posterior(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[dict[str, float], dict[str, float]]:
+def _posterior(classes: Classes, tests: Sequence[SelfTest]) -> tuple[dict[str, float], dict[str, float]]:
     """B4: for each pass pattern suppose that its members are the right candidates and its passed tests the right tests;
     the score is a sum of four log-Beta terms. Returns scores and each pattern's share of the posterior."""
     columns = judging(tests)
-    classes = _classes(matrix, tests)
     weight = {i: tests[i].weight for i in columns}
-    all_tests, all_candidates = sum(weight.values()), len(matrix.candidates)
+    all_tests, all_candidates = sum(weight.values()), sum(map(len, classes.values()))
     passing = {i: sum(len(members) for passed, members in classes.items() if i in passed) for i in columns}
     logs: dict[frozenset[int], float] = {}
     for right, members in classes.items():
@@ -249,16 +239,9 @@ def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def _why(
-    matrix: PassMatrix,
-    tests: Sequence[SelfTest],
-    chosen: str,
-    clusters: Sequence[tuple[str, ...]],
-    name: SelectorName,
-) -> str:
-    """One line for a reader."""
+def _why(matrix: PassMatrix, tests: Sequence[SelfTest], chosen: str, alike: int, name: SelectorName) -> str:
+    """One line for a reader. ``alike``: candidates that behave like the chosen one."""
     row, columns = matrix.row(chosen), judging(tests)
     passed = sum(row[i].outcome == "pass" for i in columns)
-    alike = next((len(cluster) for cluster in clusters if chosen in cluster), 0)
     shown = f"{alike} of {len(matrix.candidates)} candidates behave like it" if alike else "it answered no input"
     return f"{name}: {chosen} passes {passed} of {len(columns)} judging tests; {shown}"

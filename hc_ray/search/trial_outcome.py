@@ -22,9 +22,8 @@ class TrialOutcome(Value):
     """``hc``: candidates × self-tests; ``best_of_n``: candidates × inputs of no suite; duplicates have rows."""
     matrix_tests: tuple[SelfTest, ...] = ()
     """The matrix's columns: the suite's, then those that were written after a verdict; they guide the search alone."""
-    chosen: str | None = None
-    """The candidate that was handed in (the last one); None for the untouched workspace."""
     selection: Selection | None = None
+    """What was handed in last, and why."""
     subtasks: tuple[Subtask, ...] = ()
     """The parts of the work that the solver was told; empty where it was told none."""
     submissions: tuple[str, ...] = ()
@@ -55,6 +54,11 @@ class TrialOutcome(Value):
     exchanges: tuple[Exchange, ...] = ()
     differences: Mapping[str, bytes] = {}
     """Digest of a candidate's files → its difference from the image, where its files may not be all of it."""
+
+    @property
+    def chosen(self) -> str | None:
+        """The candidate that was handed in (the last one); None for the untouched workspace."""
+        return self.selection.chosen if self.selection else None
 
     def changed_since(self, earlier: "TrialOutcome") -> dict[str, Any]:
         """The fields that are not as they were: mostly few, and none of the large ones."""

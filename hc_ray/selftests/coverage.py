@@ -4,38 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hc_ray.domain.suite import Category, Requirement, SelfTest
+from hc_ray.domain.suite import SelfTest
 from hc_ray.spec.spec import Spec
-
-_LISTED, _IN_A_LINE = 25, 3
-"""Sentences without a test that are told in a list, and in a line."""
-
-
-def requirements(spec: Spec) -> tuple[Requirement, ...]:
-    """Every sentence, numbered: which of them ask for something is for the model to say."""
-    sentences = dict.fromkeys(spec.sentences)
-    return tuple(Requirement(id=f"r{i}", sentence=sentence) for i, sentence in enumerate(sentences, start=1))
-
-
-def coverage(asked: Sequence[Requirement], tests: Sequence[SelfTest]) -> dict[str, tuple[str, ...]]:
-    """Requirement id → ids of the tests that encode its sentence."""
-    return {one.id: tuple(test.id for test in tests if test.sentence == one.sentence) for one in asked}
-
-
-def reflection(
-    spec: Spec, tests: Sequence[SelfTest], short: Sequence[Category], *, least: int, number: int, listed: bool
-) -> str:
-    """What a round left uncovered, in words that the next round's prompts repeat. ``short``: categories of fewer than
-    ``least`` tests; ``listed``: there is room for a list."""
-    covered = {test.sentence for test in tests}
-    missing = [sentence for sentence in dict.fromkeys(spec.sentences) if sentence not in covered]
-    parts = [f"Round {number}: {len(tests)} tests."]
-    if short:
-        parts.append(f"Fewer than {least} tests of: " + ", ".join(short) + ".")
-    if missing:
-        told = "".join(f"\n- {one}" for one in missing[:_LISTED]) if listed else " " + " ".join(missing[:_IN_A_LINE])
-        parts.append(f"Sentences that no test covers yet, where they ask for anything:{told}")
-    return " ".join(parts)
 
 
 def least_tested(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:

@@ -4,16 +4,16 @@ gate, to which an independent second reading belongs: it drops a check that a se
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
-from hc_ray.agent.budget import answers, payable
+from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import SelfTest
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
-from hc_ray.selftests.writer import Writer
+from hc_ray.selftests.writer import OWNER, Writer
 
 _READING_SHARE = 0.35
 """The share of the budget that is kept for the second reading."""
@@ -28,37 +28,32 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 class FileSuiteWriter(Writer):
     """Writes whole test files."""
 
-    _lists = True
+    lists = True
 
-    async def write(self, key: str) -> Suite:
-        """The whole suite, gated and frozen."""
-        self._environment, self._heads = environment_probe.describe(self.spec, self.task), await self._shown()
-        self._written: list[file_tester.Written] = []
+    async def _made(self) -> list[SelfTest]:
+        self._seen = file_tester.Seen(
+            spec=self.spec, environment=environment_probe.describe(self.spec, self.task), files=await self._heads(),
+            max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
+        )  # fmt: skip
+        self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
-        shown = (
-            []
-            if self._known
-            else [test for test in shown_tests(self.spec, deliverable_of(self.spec)) if test.subject.kind != "file"]
-        )
-        made = self._numbered([*shown, *await self._ask_in_rounds(shown)])
-        return self._frozen(
-            key,
-            made,
-            self._kept(await self._gated(made)),
-            assumptions=tuple(one for written in self._written for one in written.assumptions),
-            uncertainties=tuple(one for written in self._written for one in written.uncertainties),
-        )
+        examples = () if self.known else shown_tests(self.spec, deliverable_of(self.spec))
+        shown = [test for test in examples if test.subject.kind != "file"]
+        return [*shown, *await self._ask_in_rounds(shown)]
+
+    def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
+        return self._assumed
 
     # Asking
 
-    async def _shown(self) -> str:
+    async def _heads(self) -> str:
         """Heads of the environment's files: those that the instruction names first."""
         named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
         held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
         parts: list[str] = []
         left = _ALL_HEADS
         for path in list(dict.fromkeys([*named, *held]))[:_HEADS]:
-            text = await self._forks.read(path, limit=4 * _HEAD)
+            text = await self.forks.read(path, limit=4 * _HEAD)
             room = min(_HEAD, left)
             if text and room > 200:
                 cut = f"\n[… cut after {room} characters]" if len(text) > room else ""
@@ -68,24 +63,21 @@ class FileSuiteWriter(Writer):
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []
-        reserve = int(self._purse.limit * _READING_SHARE) if self.config.second_reading else 0
+        reserve = int(self.purse.limit * _READING_SHARE) if self.config.second_reading else 0
         for number in range(1, self.config.rounds + 1):
-            asking = self._askings[(number - 1) % len(self._askings)]
-            known = [test for test in (*self._known, *found) if test.subject.kind == "check"]
-            prompt = file_tester.ask(
-                self.spec, self._environment, self._heads, known=known,
-                reflection=self.reflections[-1] if self.reflections else "", max_tokens=self.config.answer_tokens,
-                temperature=self.config.temperature,
-                seed=seed_of(self.task.digest, self._seed, "tester", self._place, "file", number),
-            )  # fmt: skip
+            asking = self.askings[(number - 1) % len(self.askings)]
+            known = [test for test in (*self.known, *found) if test.subject.kind == "check"]
+            seed = seed_of(self.task.digest, self.seed, "tester", self.place, "file", number)
+            prompt = file_tester.ask(self._seen, seed, known=known, reflection=self.reflected)
             if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
-            (answer,) = await answers([(asking, prompt)])
+            (answer,) = await asking.all([(OWNER, prompt)])
             written = file_tester.read(answer, self.spec)
             if isinstance(written, Malformed):
                 self.notes.append(f"round {number}: {written.reason}")
             else:
-                self._written.append(written)
+                self._assumed += written.assumptions
+                self.uncertainties += written.uncertainties
                 label = asking.role.label
                 names = {test.subject.function for test in (*known, *found)}
                 found += [test.model_copy(update={"tester": label}) for test in written.tests
@@ -101,16 +93,13 @@ class FileSuiteWriter(Writer):
         checks = [test for test in tests if test.subject.kind == "check" and test.discriminates]
         if not checks or not self.config.second_reading:
             return list(tests)
-        asking = self._askings[-1]
-        prompt = file_tester.ask_reading(
-            self.spec, self._environment, self._heads, checks, max_tokens=self.config.answer_tokens,
-            temperature=self.config.temperature,
-            seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading"),
-        )  # fmt: skip
+        asking = self.askings[-1]
+        seed = seed_of(self.task.digest, self.seed, "tester", self.place, "reading")
+        prompt = file_tester.ask_reading(self._seen, seed, checks)
         if not await payable([(asking, prompt)]):
             self.notes.append("the budget paid for no second reading")
             return list(tests)
-        (answer,) = await answers([(asking, prompt)])
+        (answer,) = await asking.all([(OWNER, prompt)])
         readings = file_tester.read_readings(answer)
         return [one for test in tests if (one := self._settled(test, readings)) is not None]
 
@@ -120,13 +109,13 @@ class FileSuiteWriter(Writer):
             return test
         quoted = quoted_in(reading.quote, self.spec.instruction)
         if reading.verdict == "wrong" and quoted:
-            self._reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
+            self.reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
             return None
         if reading.verdict == "right" and quoted:
-            self._reasons[test.id] = "admitted: a second reading supports it"
+            self.reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
         why = f"finds no sentence for it ({reading.verdict})"
         if reading.verdict == "broken":
             why = f"says that it is broken ({(reading.reason or reading.quote)[:80]})"
-        self._reasons[test.id] = f"weighs less: a second reading {why}"
+        self.reasons[test.id] = f"weighs less: a second reading {why}"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})

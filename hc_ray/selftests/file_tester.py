@@ -61,53 +61,48 @@ class Reading(Value):
     reason: str = ""
 
 
-def ask(
-    spec: Spec,
-    environment: str,
-    files: str,
-    *,
-    known: Sequence[SelfTest],
-    reflection: str,
-    max_tokens: int,
-    temperature: float,
-    seed: int,
-) -> Prompt:
-    """The prompt for a file of tests. ``files``: heads of the environment's files; ``known``: tests that exist."""
+class Seen(Value):
+    """What the tester sees, and how it answers."""
+
+    spec: Spec
+    environment: str
+    files: str
+    """Heads of the environment's files."""
+    max_tokens: int
+    temperature: float
+
+
+def ask(seen: Seen, seed: int, *, known: Sequence[SelfTest] = (), reflection: str = "") -> Prompt:
+    """The prompt for a file of tests. ``known``: tests that exist."""
     wanted = filled("tests_first")
     if known:
         names = "\n".join(f"- {test.subject.function} ({test.category}): {(test.sentence or test.reasoning)[:160]}"
                           for test in known)  # fmt: skip
         shown = "\n".join(names.splitlines()[:_SHOWN_KNOWN])
         wanted = filled("tests_more", known=shown, reflection=reflection)
-    user = filled(
-        "tests_file",
-        instruction=spec.instruction.strip("\n"),
-        environment=environment,
-        files=files,
-        workdir=spec.workdir,
-        before=BEFORE,
-        wanted=wanted.strip(),
-        limit=f"{max_tokens * 9 // 10:,}",
-    )
-    return _prompt("tests", user, max_tokens, temperature, seed)
+    return _prompt(seen, seed, "tests", "tests_file", workdir=seen.spec.workdir, before=BEFORE, wanted=wanted.strip(),
+                   limit=f"{seen.max_tokens * 9 // 10:,}")  # fmt: skip
 
 
-def _prompt(purpose: str, user: str, max_tokens: int, temperature: float, seed: int) -> Prompt:
-    return Prompt(
-        role="tester",
-        purpose=purpose,
-        messages=(Message(role="system", content=template("tests_system")), Message(role="user", content=user)),
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-    )
+def ask_reading(seen: Seen, seed: int, tests: Sequence[SelfTest]) -> Prompt:
+    """The prompt for an independent second reading of tests."""
+    return _prompt(seen, seed, "reading", "tests_reading", tests=sources(tests))
+
+
+def _prompt(seen: Seen, seed: int, purpose: str, name: str, **values: str) -> Prompt:
+    """What a template asks of the task. ``values``: what it holds besides instruction and environment."""
+    user = filled(name, instruction=seen.spec.instruction.strip("\n"), environment=seen.environment, files=seen.files,
+                  **values)  # fmt: skip
+    messages = (Message(role="system", content=template("tests_system")), Message(role="user", content=user))
+    return Prompt(role="tester", purpose=purpose, messages=messages, max_tokens=seen.max_tokens,
+                  temperature=seen.temperature, seed=seed)  # fmt: skip
 
 
 def read(completion: Completion, spec: Spec) -> Written | Malformed:
     """The tests of an answer, each with the module's own imports, helpers and constants."""
     text = completion.text
     blocks = read_blocks(text)
-    python = [one for one in blocks if one.info.split(" ")[0].lower() in ("python", "py", "python3", "")]
+    python = [one for one in blocks if one.language in ("python", "py", "python3", "")]
     code = "\n\n".join(block.text for block in python if "def test_" in block.text)
     cut = completion.finish_reason == "length"
     scripts = [made for block in blocks if (block.closed or not cut) and (made := _of_script(block)) is not None]
@@ -130,7 +125,7 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
 
 def _of_script(block: Block) -> str | None:
     """The module that runs a test which is a shell script; None where a block is none."""
-    said = _SCRIPT.match(block.text) if block.info.split(" ")[0].lower() in ("sh", "bash", "shell") else None
+    said = _SCRIPT.match(block.text) if block.language in ("sh", "bash", "shell") else None
     if said is None:
         return None
     plain = "'''" not in block.text
@@ -220,22 +215,6 @@ def fault_of(test: SelfTest) -> str | None:
         if isinstance(node, ast.keyword) and node.arg == "check":
             return None
     return "asserts nothing"
-
-
-def ask_reading(
-    spec: Spec,
-    environment: str,
-    files: str,
-    tests: Sequence[SelfTest],
-    *,
-    max_tokens: int,
-    temperature: float,
-    seed: int,
-) -> Prompt:
-    """The prompt for an independent second reading of tests."""
-    user = filled("tests_reading", instruction=spec.instruction.strip("\n"), environment=environment, files=files,
-                  tests=sources(tests))  # fmt: skip
-    return _prompt("reading", user, max_tokens, temperature, seed)
 
 
 def sources(tests: Sequence[SelfTest]) -> str:

@@ -60,7 +60,8 @@ def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, s
             fault = "its name is another test's"
         if fault is None and content_of(test) in contents:
             fault = "the same test stands there already"
-        if fault is None and test.expectation.kind == "unknown" and _answered(test, admitted):
+        answered = (one for one in admitted if one.expectation.kind != "property" and input_of(one) == input_of(test))
+        if fault is None and test.expectation.kind == "unknown" and any(answered):
             fault = "another test of this input expects an answer already"
         if fault is None and test.expectation.kind in ("value", "rejected"):
             other = stated.setdefault(input_of(test), test.id)
@@ -71,10 +72,6 @@ def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, s
             contents.add(content_of(test))
             admitted.append(test)
     return tuple(admitted), reasons
-
-
-def _answered(test: SelfTest, admitted: Sequence[SelfTest]) -> bool:
-    return any(input_of(other) == input_of(test) and other.expectation.kind != "property" for other in admitted)
 
 
 def capped(tests: Sequence[SelfTest], config: TestgenConfig) -> tuple[tuple[SelfTest, ...], dict[str, str]]:

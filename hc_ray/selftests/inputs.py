@@ -27,14 +27,9 @@ def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
     argument, else by annotation, else by default; None where none of them is there."""
     if sample is not None and sample not in _EMPTY and (kind := _kind_of_literal(sample)):
         return kind
-    name, _, rest = parameter.partition(":")
-    _, _, default = name.partition("=")
-    annotation, _, annotated_default = rest.partition("=")
-    if kind := kind_of_annotation(annotation):
-        return kind
-    if sample in _EMPTY:
-        return _kind_of_literal(sample)
-    return _kind_of_literal((default or annotated_default).strip()) if default or annotated_default else None
+    declared, _, default = parameter.partition("=")
+    otherwise = sample if sample is not None and sample in _EMPTY else default.strip()
+    return _kind_of_annotation(declared.partition(":")[2]) or _kind_of_literal(otherwise)
 
 
 def _is_record(sample: str | None) -> bool:
@@ -50,16 +45,24 @@ def _is_record(sample: str | None) -> bool:
     return shaped or all(isinstance(one, list) and len(one) == 2 for one in value)
 
 
-def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
-    """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do expressions
-    of which nobody knows the type."""
+def fits(call: str, parameters: Sequence[str], samples: Sequence[str] | None) -> bool:
+    """Whether a call has as many arguments as the signature allows (any number where that is not known), and by shown
+    calls (None: whatever their types) arguments of the types that are told; names alone forbid nothing, nor do
+    expressions of which nobody knows the type."""
     tree = expression(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return False
-    for place, argument in enumerate(tree.body.args[: len(parameters)]):
+    given, named = tree.body.args, {word.arg for word in tree.body.keywords if word.arg}
+    starred = any(isinstance(one, ast.Starred) for one in given) or any(one.strip()[:1] == "*" for one in parameters)
+    if parameters and not starred:
+        names = [re.split(r"[:=]", part)[0].strip() for part in parameters]
+        left = {name: part for name, part in zip(names, parameters, strict=True) if name not in names[: len(given)]}
+        if len(given) > len(names) or not {name for name in left if "=" not in left[name]} <= named <= left.keys():
+            return False
+    for place, argument in enumerate(given[: len(parameters)] if samples is not None else ()):
         if parameters[place].strip().startswith("*"):
             break
-        told = told_kind(parameters[place], sample=_argument(samples, place))
+        told = told_kind(parameters[place], sample=_argument(samples or (), place))
         seen = _kind_of_literal(ast.unparse(argument))
         if told and seen and _broad(told) != _broad(seen):
             return False
@@ -70,7 +73,7 @@ def _broad(kind: str) -> str:
     return "float" if kind == "int" else kind.split("[")[0]
 
 
-def kind_of_annotation(annotation: str) -> str | None:
+def _kind_of_annotation(annotation: str) -> str | None:
     """A key of the pools for an annotation; None for one that they have nothing for."""
     text = annotation.strip().replace(" ", "").lower().removeprefix("typing.")
     if text in ("int", "float", "bool", "str"):

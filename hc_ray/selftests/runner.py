@@ -1,5 +1,5 @@
 """Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
-holds a sandbox writes the payload, runs the command and reads the answer.
+holds a sandbox takes the steps.
 
 A suite is one run of ``inside/suites/drive.py`` in the sandbox, each test in a child process of its own. The report
 comes as JSON lines on standard output; what goes to standard error is never parsed."""
@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import get_args
 
+from hc_ray.domain.fork_steps import Exec, Put
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.runner_paths import PYTEST_PURE, SERVE_PATH, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
@@ -38,13 +39,13 @@ PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
 """Kind of subject → every property that a test may expect of it."""
 
 
-def folder(tests: Sequence[SelfTest]) -> str:
-    """Folder of a suite's payload inside: the same for equal suites."""
-    return f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}"
+_REPORT_LIMIT = 8 << 20
 
 
-def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dict[str, bytes]:
-    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there."""
+def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple[Put, Exec]:
+    """What puts a suite into a sandbox, and what runs it there: ``read_runs`` reads the output. It is given up when the
+    driver has lost patience with a candidate after two tests past their time, and the rest is start-up and tests that
+    answer."""
     plan = {
         "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
@@ -54,24 +55,16 @@ def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dic
         "pytest": PYTEST_PURE,
         "serve": SERVE_PATH,
     }
-    return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
+    path = f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}/tests.json"
+    checks = sum(test.subject.kind == "check" for test in tests)
+    slow = SECONDS_PER_CHECK if checks else SECONDS_PER_TEST
+    timeout = 30.0 + 2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats
+    drive = Exec(command=(*inside_command("drive"), path), timeout=timeout, output_limit=_REPORT_LIMIT)
+    return Put(files={path: json.dumps(plan).encode()}), drive
 
 
 DRIVEN = {"subject", "input", "stdin", "expectation"}
 """What of a test decides how it runs."""
-
-
-def command(tests: Sequence[SelfTest]) -> list[str]:
-    """The argv that runs the suite whose payload was put."""
-    return [*inside_command("drive"), f"{folder(tests)}/tests.json"]
-
-
-def deadline(tests: Sequence[SelfTest], *, repeats: int = 1) -> float:
-    """Seconds after which a suite run is given up: the driver loses patience with a candidate after two tests past
-    their time, so the rest is start-up and tests that answer."""
-    checks = sum(test.subject.kind == "check" for test in tests)
-    slow = SECONDS_PER_CHECK if checks else SECONDS_PER_TEST
-    return 30.0 + 2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats
 
 
 def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:

@@ -3,12 +3,12 @@ and inputs of the types that signatures and examples tell."""
 
 import re
 import shlex
+from typing import Any
 
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
-from hc_ray.domain.value import Value
 from hc_ray.selftests import inputs
-from hc_ray.selftests.target import Target, targets_of
+from hc_ray.selftests.target import targets_of
 from hc_ray.spec.spec import Call, Run, Spec
 
 SHOWN_WEIGHT = 3.0
@@ -21,39 +21,16 @@ _FORMATS = {"json": ("valid_json", "utf8"), "csv": ("valid_csv", "utf8"), "text"
 _PROGRAMS = ("sh", "bash", "python", "python3", "./")
 
 
-class Usage(Value):
-    """A shown run as a test gives it to the program."""
-
-    arguments: str
-    stdin: str
-    output: str | None
-    sentence: str
-
-
 def test_of(
-    spec: Spec,
-    category: Category,
-    subject: Subject,
-    expectation: Expectation,
-    *,
-    text: str = "",
-    stdin: str = "",
-    reasoning: str,
-    confidence: float,
-    weight: float = 1.0,
-    guard: bool = False,
-    sentence: str = "",
+    spec: Spec, category: Category, subject: Subject, expectation: Expectation, *, passage: str = "", **fields: Any
 ) -> SelfTest:
     """A test without an id yet, with the sentence that it encodes: the one of the given passage that mentions it, else
-    the first that does."""
-    mention = text if subject.kind == "call" else subject.path
-    within = [one for one in spec.sentences if one in sentence]
-    return SelfTest(
-        id="", category=category, subject=subject, input=text, stdin=stdin, expectation=expectation,
-        reasoning=reasoning, confidence=confidence, weight=weight, guard=guard,
-        sentence=next((one for one in within if _bare(mention) in _bare(one)), within[0])
-        if within else spec.sentence_with(mention),
-    )  # fmt: skip
+    the first that does. ``fields``: further ones of the test."""
+    mention = fields.get("input", "") if subject.kind == "call" else subject.path
+    within = [one for one in spec.sentences if one in passage]
+    sentence = next((one for one in within if _bare(mention) in _bare(one)), within[0]) if within else None
+    return SelfTest(id="", category=category, subject=subject, expectation=expectation,
+                    sentence=spec.sentence_with(mention) if sentence is None else sentence, **fields)  # fmt: skip
 
 
 test_of.__test__ = False  # type: ignore[attr-defined]
@@ -66,7 +43,6 @@ def _bare(text: str) -> str:
 
 def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
     """The file's form, the shown examples and what follows from them."""
-    targets = targets_of(deliverable)
     if deliverable.path is None:
         return ()
     file = Subject(kind="file", path=deliverable.path)
@@ -78,36 +54,23 @@ def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
                 guard=deliverable.exists)
         for category, name in wanted
     ]  # fmt: skip
-    for target in targets:
-        made += _of_function(spec, target, target.function) if target.function else _of_program(spec, target)
+    for target in targets_of(deliverable):
+        if target.function:
+            made.append(test_of(spec, "format", file, Property(name="defines", argument=target.function),
+                                reasoning="the instruction names the function", confidence=0.95))  # fmt: skip
+        for example in calls_of(spec, target.function) if target.function else ():
+            if example.expected is not None or example.rejected:
+                category: Category = "invalid_input" if example.rejected else "happy_path"
+                expectation = Rejected() if example.rejected else ExpectedValue(value=example.expected or "None")
+                made.append(test_of(spec, category, target.subject, expectation, input=example.call,
+                                    passage=example.sentence, weight=SHOWN_WEIGHT,
+                                    reasoning="the instruction shows this answer", confidence=0.9))  # fmt: skip
+        for use in usages(spec, target.path) if target.kind in ("command", "program") else ():
+            if use.output is not None:
+                made.append(test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output),
+                                    input=use.command, stdin=use.stdin, passage=use.sentence, weight=SHOWN_WEIGHT,
+                                    reasoning="the instruction shows this run", confidence=0.8))  # fmt: skip
     return tuple(made)
-
-
-def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
-    """The shown answers and refusals."""
-    made = [test_of(spec, "format", target.file, Property(name="defines", argument=function), confidence=0.95,
-                    reasoning="the instruction names the function")]  # fmt: skip
-    for example in calls_of(spec, function):
-        if example.expected is None and not example.rejected:
-            continue
-        category: Category = "invalid_input" if example.rejected else "happy_path"
-        expectation = Rejected() if example.rejected else ExpectedValue(value=example.expected or "None")
-        made.append(test_of(spec, category, target.subject, expectation, text=example.call, weight=SHOWN_WEIGHT,
-                            sentence=example.sentence, reasoning="the instruction shows this answer",
-                            confidence=0.9))  # fmt: skip
-    return made
-
-
-def _of_program(spec: Spec, target: Target) -> list[SelfTest]:
-    """The shown runs with what they print."""
-    if target.kind == "file":
-        return []
-    return [
-        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), text=use.arguments,
-                stdin=use.stdin, sentence=use.sentence, reasoning="the instruction shows this run", confidence=0.8,
-                weight=SHOWN_WEIGHT)
-        for use in usages(spec, target.path) if use.output is not None
-    ]  # fmt: skip
 
 
 def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:
@@ -115,9 +78,9 @@ def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:
     return tuple(one for one in spec.calls if one.function == function)
 
 
-def usages(spec: Spec, path: str) -> tuple[Usage, ...]:
-    """The shown runs of the program ``path``: those whose command runs it with plain words, and Input/Output blocks,
-    which name no program."""
+def usages(spec: Spec, path: str) -> tuple[Run, ...]:
+    """The shown runs of the program ``path`` as a test gives them to it, its arguments in the place of the command:
+    runs whose command is the program with plain words, and Input/Output blocks, which name no program."""
     found = (_usage(run, path.rsplit("/", 1)[-1]) for run in spec.runs)
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
@@ -125,10 +88,10 @@ def usages(spec: Spec, path: str) -> tuple[Usage, ...]:
 _ECHO = re.compile(r"(?:echo|printf) (?:'([^']*)'|\"([^\"$`\\]*)\"|([\w.,:-]+)) *\| *(.*)", re.DOTALL)
 
 
-def _usage(run: Run, name: str) -> Usage | None:
+def _usage(run: Run, name: str) -> Run | None:
     command, stdin = run.command.strip(), run.stdin
     if not command:
-        return Usage(arguments="", stdin=stdin, output=run.output, sentence=run.sentence)
+        return run
     if piped := _ECHO.fullmatch(command):
         stdin, command = next(text for text in piped.groups()[:3] if text is not None) + "\n", piped[4]
     if re.search(r"[;&|<>$`\n]", command):
@@ -141,7 +104,7 @@ def _usage(run: Run, name: str) -> Usage | None:
         words = words[1:]
     if not words or words[0].rsplit("/", 1)[-1] not in (name, name.rsplit(".", 1)[0]):
         return None
-    return Usage(arguments=shlex.join(words[1:]), stdin=stdin, output=run.output, sentence=run.sentence)
+    return run.model_copy(update={"command": shlex.join(words[1:]), "stdin": stdin})
 
 
 def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple[SelfTest, ...]:
@@ -161,9 +124,9 @@ def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple
         elif target.kind == "file":
             tried = [("happy_path", "", "")]
         else:
-            tried = [("happy_path", use.arguments, use.stdin) for use in usages(spec, target.path)[:count]]
+            tried = [("happy_path", use.command, use.stdin) for use in usages(spec, target.path)[:count]]
         made += [
-            test_of(spec, category, target.subject, Unknown(), text=text, stdin=stdin, confidence=0.5,
+            test_of(spec, category, target.subject, Unknown(), input=text, stdin=stdin, confidence=0.5,
                     reasoning="an input of the right kind; candidates are compared on it")
             for category, text, stdin in tried
         ]  # fmt: skip

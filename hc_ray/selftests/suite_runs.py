@@ -8,7 +8,6 @@ from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.selftests import runner
 
 _KEEP_SECONDS = 60.0
-_REPORT_LIMIT = 8 << 20
 
 
 class SuiteRuns:
@@ -32,10 +31,7 @@ class SuiteRuns:
         keep = Exec(command=("cp", "-a", workdir, runner.BEFORE), timeout=_KEEP_SECONDS)
         before = [keep] if any(runner.BEFORE in test.input for test in tests) else []
         if self._last is None or self._last[0] is not tests or self._last[1] != repeats:
-            suite = Put(files=runner.payload(tests, workdir, repeats=repeats))
-            drive = Exec(command=tuple(runner.command(tests)), timeout=runner.deadline(tests, repeats=repeats),
-                         output_limit=_REPORT_LIMIT)  # fmt: skip
-            self._last = tests, repeats, suite, drive
+            self._last = tests, repeats, *runner.steps(tests, workdir, repeats=repeats)
         *_, suite, drive = self._last
         try:
             done = await self.forks.in_fork(place, [*before, *self.forks.written(files), suite], drive)

@@ -3,7 +3,7 @@ category stays thin, then the gate. Frozen before any candidate exists."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import chain, zip_longest
+from itertools import product
 from typing import Protocol
 
 from hc_ray.agent import environment_probe
@@ -23,7 +23,7 @@ from hc_ray.selftests import gate, tester
 from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
-from hc_ray.selftests.writer import Writer
+from hc_ray.selftests.writer import OWNER, Writer
 from hc_ray.spec.reading import read_spec
 
 Question = tuple[Asking, Target, Category, Prompt]
@@ -41,16 +41,13 @@ class SuiteCache(Protocol):
 class SuiteWriter(Writer):
     """Writes single tests, category by category."""
 
-    async def write(self, key: str) -> Suite:
-        """The whole suite, gated and frozen."""
+    async def _made(self) -> list[SelfTest]:
         self.deliverable = deliverable_of(self.spec)
         self.targets = targets_of(self.deliverable)
-        made = [] if self._known else [*shown_tests(self.spec, self.deliverable)]
+        self.applying = [one for one in tester.ASKED if tester.applies(one, self.spec, self.targets) is None]
+        made = [] if self.known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
-        made += self._filled(made)
-        numbered = self._numbered(made)
-        kept = self._kept(await self._gated(numbered))
-        return self._frozen(key, numbered, kept, assumptions=self._assumptions(kept))
+        return made + self._filled(made)
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
         """Which categories stayed thin and why, as sentences for a reader."""
@@ -71,18 +68,18 @@ class SuiteWriter(Writer):
         category is short."""
         found: list[SelfTest] = []
         for number in range(1, self.config.rounds + 1):
-            questions = self._questions(number, [*self._known, *stated, *found])
+            questions = self._questions(number, [*self.known, *stated, *found])
             asked = [(asking, prompt) for asking, *_, prompt in questions]
             asked = asked[: await payable(asked)]
             if not asked:
                 break
-            for (asking, target, category, prompt), answer in zip(questions, await answers(asked), strict=False):
+            told = await answers([(asking, OWNER, prompt) for asking, prompt in asked])
+            for (asking, target, category, prompt), answer in zip(questions, told, strict=False):
                 read = tester.read(answer, prompt, self.spec, target, category)
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
             so_far = [*stated, *found]
-            applying = [one for one in CATEGORIES if tester.applies(one, self.spec, self.targets) is None]
-            short = self._short(self._standing(so_far), applying)
+            short = self._short(self._standing(so_far), self.applying)
             self._reflect(so_far, short, number)
             if not short:
                 break
@@ -90,19 +87,12 @@ class SuiteWriter(Writer):
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
         """The testers' questions in turn, so that a purse that ends early ends early for all of them."""
-        each = [self._questions_of(i, number, have) for i in range(len(self._askings))]
-        return [question for question in chain(*zip_longest(*each)) if question is not None]
-
-    def _questions_of(self, who: int, number: int, have: Sequence[SelfTest]) -> list[Question]:
-        asking = self._askings[who]
-        counts = Counter(test.category for test in self._standing(have))
+        counts, most = Counter(test.category for test in self._standing(have)), self.config.tests_per_category_max
+        lacking = [category for category in self.applying if counts[category] < most]
+        targets = [target for target in self.targets if target.kind != "file"]
         questions: list[Question] = []
-        for category in tester.ASKED:
-            if tester.applies(category, self.spec, self.targets) is not None:
-                continue
-            if counts[category] >= self.config.tests_per_category_max:
-                continue
-            for i, target in enumerate(target for target in self.targets if target.kind != "file"):
+        for turn, (category, (i, target)) in enumerate(product(lacking, enumerate(targets))):
+            for who, asking in enumerate(self.askings):
                 place = (number, category, i) if who == 0 else (number, category, i, who)
                 prompt = tester.ask(
                     self.spec,
@@ -110,10 +100,10 @@ class SuiteWriter(Writer):
                     category,
                     profile=asking.role.profile,
                     known=[test for test in have if test.subject == target.subject and test.category == category],
-                    reflection=self.reflections[-1] if self.reflections else "",
-                    count=self.config.tests_per_category_max,
-                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, *place),
-                    temperature=tester.temperature(self.config.temperature, len(questions)),
+                    reflection=self.reflected,
+                    count=most,
+                    seed=seed_of(self.task.digest, self.seed, "tester", self.place, *place),
+                    temperature=tester.temperature(self.config.temperature, turn),
                     workspace=environment_probe.shown(self.spec.snapshot, self.deliverable.inputs),
                 )
                 questions.append((asking, target, category, prompt))
@@ -126,7 +116,7 @@ class SuiteWriter(Writer):
     def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""
         standing = self._standing(tests)
-        have = {gate.input_of(test) for test in (*self._known, *standing) if test.expectation.kind != "property"}
+        have = {gate.input_of(test) for test in (*self.known, *standing) if test.expectation.kind != "property"}
         counts = Counter(test.category for test in standing)
         total = len(standing)
         filled: list[SelfTest] = []

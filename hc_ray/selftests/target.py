@@ -1,7 +1,6 @@
 """What can be tested of a deliverable: each function that a module must define, else the file by its kind."""
 
 import ast
-import re
 from typing import Literal
 
 from hc_ray.agent.deliverable import Deliverable
@@ -23,26 +22,8 @@ class Target(Value):
     """As written in the signature (``name``, ``name: int = 3``)."""
 
     @property
-    def module(self) -> str:
-        return re.sub(r"\W", "_", self.path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
-
-    @property
     def subject(self) -> Subject:
         return Subject(kind=self.kind, path=self.path, function=self.function)
-
-    @property
-    def file(self) -> Subject:
-        """The file itself, whatever runs it."""
-        return Subject(kind="file", path=self.path)
-
-    def takes(self, positional: int, named: frozenset[str]) -> bool:
-        """Whether a call with so many arguments can run by the signature; yes where the signature is not known."""
-        if not self.parameters or positional < 0 or any(part.strip().startswith("*") for part in self.parameters):
-            return True
-        names = [re.split(r"[:=]", part)[0].strip() for part in self.parameters]
-        needed = {name for name, part in zip(names[positional:], self.parameters[positional:], strict=True)
-                  if "=" not in part}  # fmt: skip
-        return positional <= len(names) and needed <= named <= set(names[positional:])
 
 
 def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:

@@ -14,7 +14,7 @@ from hc_ray.domain.suite import Category, SelfTest, Unknown
 from hc_ray.selftests.inputs import fits
 from hc_ray.selftests.shown_examples import calls_of, test_of, usages
 from hc_ray.selftests.target import Target
-from hc_ray.spec.calls import arguments, find_calls
+from hc_ray.spec.calls import find_calls
 from hc_ray.spec.spec import Spec
 
 ASKED: tuple[Category, ...] = ("happy_path", "boundary", "edge_case", "invalid_input")
@@ -76,7 +76,7 @@ def ask(
         name, start = ("test_input_chat" if chat else "test_input_completion"), _line_start(target)
     text = template(name).format(
         instruction=asked if chat else commented(asked),
-        module=target.module,
+        module=re.sub(r"\W", "_", target.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]),
         function=target.function,
         words=_WORDS.get(category, "various inputs"),
         count=count,
@@ -110,7 +110,7 @@ def _line_start(target: Target) -> str:
 def reads_stdin(spec: Spec, target: Target) -> bool:
     """Whether the shown runs give the program its input on standard input and no arguments."""
     shown = usages(spec, target.path)
-    return any(use.stdin for use in shown) and not any(use.arguments for use in shown)
+    return any(use.stdin for use in shown) and not any(use.command for use in shown)
 
 
 def read(
@@ -125,16 +125,13 @@ def read(
 def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[SelfTest, ...]:
     kept: dict[str, None] = {}
     samples = [one.call for one in calls_of(spec, target.function or "") if not one.rejected]
-    for found in find_calls(text, target.function or "", limit=16):
-        given = arguments(found.call)
-        if given is None or not target.takes(*given) or "..." in found.call:
-            continue
+    for found in find_calls(text, target.function or "", limit=16).values():
         # What happens on an input of another type nobody says: all that such an input shows is how things crash.
-        if category != "invalid_input" and not fits(found.call, target.parameters, samples):
-            continue
-        kept[found.call] = None
+        told = None if category == "invalid_input" else samples
+        if "..." not in found.call and fits(found.call, target.parameters, told):
+            kept[found.call] = None
     return tuple(
-        test_of(spec, category, target.subject, Unknown(), text=call, confidence=0.5,
+        test_of(spec, category, target.subject, Unknown(), input=call, confidence=0.5,
                 reasoning="an input that the tester wrote")
         for call in kept
     )  # fmt: skip
@@ -157,7 +154,7 @@ def _lines(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
         if bare and len(bare) < 200 and not bare.startswith(("#", "```")) and (stdin or _runs(bare)):
             found[bare] = None
     return tuple(
-        test_of(spec, category, target.subject, Unknown(), text="" if stdin else given, confidence=0.4,
+        test_of(spec, category, target.subject, Unknown(), input="" if stdin else given, confidence=0.4,
                 stdin=given + "\n" if stdin else "", reasoning="an input that the tester wrote")
         for given in list(found)[:6]
     )  # fmt: skip

@@ -3,61 +3,113 @@
 A test is admitted if it parses, can fail, and is stable on the untouched environment. What passes there becomes a
 guard; a property that a state has which knows nothing of the task does not discriminate."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-from hc_ray.agent.budget import Asking, fellows
+from hc_ray.agent.budget import Asking
 from hc_ray.agent.role import Exchange
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress
 from hc_ray.domain.ports import Events
-from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, SelfTest, Suite
+from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Requirement, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.coverage import coverage, reflection, requirements
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
 
+_LISTED, _IN_A_LINE = 25, 3
+"""Sentences without a test that are told in a list, and in a line."""
+OWNER = "testgen"
+"""Of what a suite's writers ask."""
 
-class Writer:
-    """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
 
-    _lists = False
+@dataclass
+class Writer(ABC):
+    """One writing of one suite."""
+
+    task: Task
+    spec: Spec
+    config: TestgenConfig
+    seed: int
+    asking: Asking
+    forks: SandboxForks
+    events: Events
+    place: str = "suite"
+    """Tells the first suite from tests that are added later."""
+    known: Sequence[SelfTest] = ()
+    """Tests that exist."""
+
+    lists: ClassVar[bool] = False
     """Whether a reflection may be a list."""
 
-    def __init__(
-        self,
-        task: Task,
-        spec: Spec,
-        config: TestgenConfig,
-        *,
-        seed: int,
-        asking: Asking,
-        forks: SandboxForks,
-        events: Events,
-        place: str = "suite",
-        known: Sequence[SelfTest] = (),
-    ) -> None:
-        self.task, self.spec, self.config = task, spec, config
-        self._seed, self._purse, self._forks, self._events, self._place = seed, asking.purse, forks, events, place
-        self._askings, self._known = fellows(asking), tuple(known)
-        self._runs = SuiteRuns(forks)
+    def __post_init__(self) -> None:
+        self.purse, self._runs = self.asking.purse, SuiteRuns(self.forks)
+        self.askings = (self.asking, *(Asking(other, self.purse) for other in self.asking.role.others))
+        """Those that write for the same suite pay from one purse."""
         self.notes: list[str] = []
         self.reflections: list[str] = []
-        self._reasons: dict[str, str] = {}
+        self.uncertainties: tuple[str, ...] = ()
+        self.reasons: dict[str, str] = {}
         """Id of a test → what the gate says of it."""
+
+    async def write(self, key: str) -> Suite:
+        """The whole suite, gated and frozen."""
+        made = self._numbered(await self._made())
+        kept, beyond = gate.capped(await self._gated(made), self.config)
+        self.reasons.update(beyond)
+        generated, admitted = Counter(test.category for test in made), Counter(test.category for test in kept)
+        for category in CATEGORIES:
+            if generated[category]:
+                event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
+                self.events.emit(event)
+        ids, sentences = {test.id for test in kept}, dict.fromkeys(self.spec.sentences)
+        # Which of the sentences ask for something is for the model to say.
+        asked = tuple(Requirement(id=f"r{i}", sentence=one) for i, one in enumerate(sentences, start=1))
+        return Suite(
+            key=key,
+            task_digest=self.task.digest,
+            tests=kept,
+            dropped=tuple(test for test in made if test.id not in ids),
+            gate=tuple(GateVerdict(id=test.id, admitted=test.id in ids, reason=self.reasons[test.id]) for test in made),
+            requirements=asked,
+            assumptions=self._assumptions(kept),
+            uncertainties=self.uncertainties,
+            matrix={one.id: tuple(test.id for test in kept if test.sentence == one.sentence) for one in asked},
+            environment=self.spec.snapshot,
+            notes=tuple(self.notes),
+            reflections=tuple(self.reflections),
+            prompt_tokens=self.purse.prompt_tokens,
+            completion_tokens=self.purse.completion_tokens,
+            engine_seconds=self.purse.engine_seconds,
+        )
+
+    @abstractmethod
+    async def _made(self) -> list[SelfTest]:
+        """All tests, in order, before the gate."""
+
+    @abstractmethod
+    def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
+        """What a reader is told beside the tests that were kept."""
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """What was asked and answered."""
-        return tuple(one for asking in self._askings for one in asking.exchanges)
+        return tuple(one for asking in self.askings for one in asking.exchanges)
+
+    @property
+    def reflected(self) -> str:
+        """What the last round left uncovered; empty before it."""
+        return self.reflections[-1] if self.reflections else ""
 
     def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         counts: Counter[str] = Counter()
-        prefix = "" if self._place == "suite" else f"{self._place}-"
+        prefix = "" if self.place == "suite" else f"{self.place}-"
         numbered = []
         for test in tests:
             counts[test.category] += 1
@@ -70,19 +122,27 @@ class Writer:
         return [one for one in categories if counts[one] < self.config.tests_per_category_min]
 
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
-        """What the next round is told of this one."""
-        least = self.config.tests_per_category_min
-        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number, listed=self._lists))
+        """What the next round is told of this one. ``short``: categories of too few tests."""
+        covered = {test.sentence for test in tests}
+        missing = [sentence for sentence in dict.fromkeys(self.spec.sentences) if sentence not in covered]
+        parts = [f"Round {number}: {len(tests)} tests."]
+        if short:
+            parts.append(f"Fewer than {self.config.tests_per_category_min} tests of: {', '.join(short)}.")
+        if missing:
+            listed = "".join(f"\n- {one}" for one in missing[:_LISTED])
+            told = listed if self.lists else " " + " ".join(missing[:_IN_A_LINE])
+            parts.append(f"Sentences that no test covers yet, where they ask for anything:{told}")
+        self.reflections.append(" ".join(parts))
 
     # The gate
 
     async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
         """What may enter the suite, each test marked with what it can tell."""
         admitted, reasons = gate.screen(made)
-        self._reasons.update(reasons)
+        self.reasons.update(reasons)
         if self.config.gate == "off" or not admitted:
             return list(admitted)
-        runs = await self._runs.repeat(f"{self._place}-gate", {}, admitted, repeats=gate.STABLE_RUNS)
+        runs = await self._runs.repeat(f"{self.place}-gate", {}, admitted, repeats=gate.STABLE_RUNS)
         standing = [
             settled for test, cells in zip(admitted, runs, strict=True)
             if (settled := self._on_untouched(test, cells)) is not None
@@ -105,13 +165,13 @@ class Writer:
         """What the untouched environment says of a test, run three times there; None: it is dropped."""
         check = test.subject.kind == "check"
         if len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
-            self._reasons[test.id] = "unstable: it answered differently in repeated runs"
+            self.reasons[test.id] = "unstable: it answered differently in repeated runs"
         elif cells[0].outcome == "skipped":
-            self._reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"
+            self.reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"
         elif check and (lacks := self._lacks(cells[0])) is not None:
-            self._reasons[test.id] = f"cannot run here: the environment has no module {lacks}"
+            self.reasons[test.id] = f"cannot run here: the environment has no module {lacks}"
         elif cells[0].outcome == "pass":
-            self._reasons[test.id] = "a guard: it passes on the untouched environment"
+            self.reasons[test.id] = "a guard: it passes on the untouched environment"
             return test.model_copy(update={"guard": True, "discriminates": False})
         else:
             return test
@@ -125,56 +185,14 @@ class Writer:
 
     async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Mark the properties that a state has which knows nothing; shown answers and refusals are the task's own."""
-        untouched = partial(self._forks.in_fork, f"{self._place}-named", [])
+        untouched = partial(self.forks.in_fork, f"{self.place}-named", [])
         lacking = await missing(untouched, named_paths(self.spec, tests))
         passed: dict[str, str] = {}
         for name, files in trivial_states(self.spec, lacking, tests).items():
-            row = await self._runs.try_out(f"{self._place}-{name}", files, tests)
+            row = await self._runs.try_out(f"{self.place}-{name}", files, tests)
             for test, cell in zip(tests, row, strict=True):
                 if cell.outcome == "pass" and test.expectation.kind == "property" and not test.guard:
                     passed.setdefault(test.id, name)
         for identity, name in passed.items():
-            self._reasons[identity] = f"does not discriminate: the {name} state passes it"
+            self.reasons[identity] = f"does not discriminate: the {name} state passes it"
         return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]
-
-    def _kept(self, admitted: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
-        """As many of them as a suite may hold."""
-        kept, beyond = gate.capped(admitted, self.config)
-        self._reasons.update(beyond)
-        return kept
-
-    def _frozen(
-        self,
-        key: str,
-        made: Sequence[SelfTest],
-        kept: tuple[SelfTest, ...],
-        *,
-        assumptions: tuple[str, ...],
-        uncertainties: tuple[str, ...] = (),
-    ) -> Suite:
-        """The suite, told of by category."""
-        generated, admitted = Counter(test.category for test in made), Counter(test.category for test in kept)
-        for category in CATEGORIES:
-            if generated[category]:
-                event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
-                self._events.emit(event)
-        asked, ids = requirements(self.spec), {test.id for test in kept}
-        return Suite(
-            key=key,
-            task_digest=self.task.digest,
-            tests=kept,
-            dropped=tuple(test for test in made if test.id not in ids),
-            gate=tuple(
-                GateVerdict(id=test.id, admitted=test.id in ids, reason=self._reasons[test.id]) for test in made
-            ),
-            requirements=asked,
-            assumptions=assumptions,
-            uncertainties=uncertainties,
-            matrix=coverage(asked, kept),
-            environment=self.spec.snapshot,
-            notes=tuple(self.notes),
-            reflections=tuple(self.reflections),
-            prompt_tokens=self._purse.prompt_tokens,
-            completion_tokens=self._purse.completion_tokens,
-            engine_seconds=self._purse.engine_seconds,
-        )

@@ -3,17 +3,17 @@ the text, it answers with what it found and raises nothing."""
 
 import ast
 import re
-from typing import Literal
+from collections import Counter
 
-from hc_ray.domain.value import Value
 from hc_ray.spec.source import expression
+from hc_ray.spec.spec import Call
 
 _ALLOWED = frozenset({
     "list", "range", "set", "frozenset", "tuple", "dict", "float", "int", "str", "bool", "bytes", "len", "abs", "sum",
     "min", "max", "sorted", "chr", "ord", "reversed", "zip",
 })  # fmt: skip
 _METHODS = frozenset({"join", "upper", "lower", "strip", "split", "replace", "title", "encode"})
-_BIGGEST = 10**9
+_BIGGEST, _MOST_REPEATS = 10**9, 10**5
 _NODES = (
     ast.Expression, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd,
     ast.Not, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Name, ast.Load, ast.keyword, ast.Attribute,
@@ -40,41 +40,41 @@ _SCALAR = re.compile(r"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+)(?![\w])|True\b|False\
 _STRING = re.compile(r"[bB]?(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 
 
-class Found(Value):
-    """A call that stands in a text, in normal form, and what the text says of its answer."""
-
-    call: str
-    expected: str | None = None
-    """``repr`` of the literal; None where the text says nothing readable."""
-    kind: Literal["value", "rejected", "unknown"] = "unknown"
-    start: int = 0
-    """Where the call stands in the text."""
-
-
-def find_calls(text: str, name: str, *, limit: int = 64) -> tuple[Found, ...]:
-    """Calls of ``name`` in reading order, each as often as it stands there, at most ``limit``."""
-    found = []
-    for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
-        end = balanced(text, match.end() - 1)
-        if end is None or end - match.start() > 400:
+def find_calls(text: str, *names: str, limit: int = 64) -> dict[int, Call]:
+    """Calls of these functions in reading order, by where they stand, each with what the text says of its answer; of
+    each function at most ``limit``."""
+    found: dict[int, Call] = {}
+    counts: Counter[str] = Counter()
+    for match in re.finditer(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\(", text) if names else ():
+        start, name = match.start(), match[1]
+        end = balanced(text, match.end() - 1) if counts[name] < limit else None
+        if end is None or end - start > 400:
             continue
-        call = call_in_normal_form(text[match.start() : end], name)
+        call = call_in_normal_form(text[start:end], name)
         if call is not None:
-            found.append(_with_answer(call, text, match.start(), end))
-        if len(found) == limit:
-            break
-    return tuple(found)
+            expected, rejected = _answer(text, start, end)
+            found[start] = Call(call=call, function=name, expected=expected, rejected=rejected,
+                                sentence=_line_at(text, start))  # fmt: skip
+            counts[name] += 1
+    return found
 
 
-def _with_answer(call: str, text: str, start: int, end: int) -> Found:
+def _line_at(text: str, place: int) -> str:
+    start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+    return " ".join(text[start : end if end >= 0 else len(text)].split())
+
+
+def _answer(text: str, start: int, end: int) -> tuple[str | None, bool]:
+    """What is said of the call that stands there: the ``repr`` of its value, if that can be read, and whether it is
+    shown to raise."""
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     before = text[line_start:start]
     tail = text[end : line_end if line_end >= 0 else len(text)].replace("`", "")
     if _RAISES.search(tail):
-        return Found(call=call, kind="rejected", start=start)
+        return None, True
     if _PART.search(before):
-        return Found(call=call, start=start)
+        return None, False
     value = None
     following = text[line_end : line_end + 800].replace("`", "") if line_end >= 0 else ""
     session = before.strip() == ">>>" and (not tail.strip() or tail.lstrip().startswith("#"))
@@ -89,9 +89,9 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
             value = _said(text[below.end() : below.end() + 800].replace("`", ""))
     if value is None and session and line_end >= 0:
         if following.lstrip().startswith("Traceback (most"):
-            return Found(call=call, kind="rejected", start=start)
+            return None, True
         value = _said(following[1:]) if following[1:].split("\n", 1)[0].strip() else None
-    return Found(call=call, expected=value, kind="unknown" if value is None else "value", start=start)
+    return value, False
 
 
 def _said(text: str, *, cell: bool = False) -> str | None:
@@ -125,22 +125,11 @@ def _harmless(tree: ast.Expression, name: str) -> bool:
             return False
         if isinstance(node, ast.Mult | ast.Div) and len(ast.dump(tree)) > 4000:
             return False
-    repeats = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
-    return all(_small(side) for node in repeats for side in (node.left, node.right))
-
-
-def _small(side: ast.expr) -> bool:
-    return not (isinstance(side, ast.Constant) and isinstance(side.value, int) and abs(side.value) > 10**5)
-
-
-def arguments(call: str) -> tuple[int, frozenset[str]] | None:
-    """How many positional arguments a call gives (−1: a starred one) and which by name."""
-    tree = expression(call)
-    if tree is None or not isinstance(tree.body, ast.Call):
-        return None
-    if any(isinstance(argument, ast.Starred) for argument in tree.body.args):
-        return -1, frozenset()
-    return len(tree.body.args), frozenset(word.arg for word in tree.body.keywords if word.arg)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
+            if any(isinstance(value, int) and abs(value) > _MOST_REPEATS for value in sides):
+                return False
+    return True
 
 
 def balanced(text: str, start: int) -> int | None:

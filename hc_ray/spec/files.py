@@ -5,8 +5,8 @@ directory, a route, a pattern or a placeholder is none."""
 
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
 from hc_ray.domain.task import Environment
 from hc_ray.spec.markdown import Block
@@ -55,7 +55,7 @@ def read_files(blocks: Sequence[Block], environment: Environment) -> tuple[Named
     for token, code in reader.tokens:
         path, located = reader.resolved(token, code)
         if path and not reader.is_folder(path):
-            shown = reader.shown(path)
+            shown = path.removeprefix(reader.workdir.rstrip("/") + "/")
             named = NamedFile(path=shown, exists=path in reader.present, located=located)
             if shown not in found or (located and not found[shown].located):
                 found[shown] = named
@@ -69,10 +69,12 @@ class _Reader:
         self.workdir = posixpath.normpath(environment.workdir or "/")
         self.present = frozenset(posixpath.normpath(file) for file in environment.files)
         self.tokens = tuple(dict.fromkeys(_tokens(blocks)))
-
-    def shown(self, path: str) -> str:
-        """A full path as a spec shows it: relative to the workdir where it lies in it."""
-        return path.removeprefix(self.workdir.rstrip("/") + "/")
+        said = [posixpath.normpath(token) for token, _ in self.tokens if token.startswith("/")]
+        full_paths = dict.fromkeys([*sorted(self.present), *said])
+        self._folders, self._brought = _above(full_paths), _above(self.present)
+        self._by_name: defaultdict[str, list[str]] = defaultdict(list)
+        for path in full_paths:
+            self._by_name[posixpath.basename(path)].append(path)
 
     def resolved(self, token: str, code: str) -> tuple[str, bool]:
         """The full path that a token names, and whether it is certain where it lies; an empty one for no file."""
@@ -125,34 +127,14 @@ class _Reader:
         """Whether the environment has a file below it, or the instruction names one there."""
         return path not in self.present and path in self._folders
 
-    @cached_property
-    def _full_paths(self) -> tuple[str, ...]:
-        said = [posixpath.normpath(token) for token, _ in self.tokens if token.startswith("/")]
-        return tuple(dict.fromkeys([*sorted(self.present), *said]))
 
-    @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for path in self._full_paths:
-            found.setdefault(posixpath.basename(path), []).append(path)
-        return found
-
-    @cached_property
-    def _folders(self) -> frozenset[str]:
-        return _above(self._full_paths)
-
-    @cached_property
-    def _brought(self) -> frozenset[str]:
-        return _above(self.present)
-
-
-def _above(paths: Iterable[str]) -> frozenset[str]:
+def _above(paths: Iterable[str]) -> set[str]:
     """Every directory above the paths, the root aside."""
     found: set[str] = set()
     for path in paths:
         while (path := posixpath.dirname(path)) not in ("/", "") and path not in found:
             found.add(path)
-    return frozenset(found)
+    return found
 
 
 def _tokens(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,8 @@ _LABEL = re.compile(
 )
 _PRINTS = re.compile(r"\s*(?:should )?(?:prints?|gives?|returns?|->|=>|→|⇒)\s*:?\s*")
 _ENDS = re.compile(r"\s*(?:$|[.;:)!?](?:\s|$)|,\s*(?!$))")
-_BARE = re.compile(r"[-+]?[\w.]+(?: [-+]?[\d.]+)*")
+_CELL = re.compile(r"`(?P<span>[^`]+)`|(?P<bare>[-+]?[\w.]+(?: [-+]?[\d.]+)*)")
+"""A cell that means literally what it holds: a code span or a plain word."""
 _PATH = re.compile(r"[\w.~-]*/[\w./-]+|[\w-]+\.[A-Za-z]\w{0,4}")
 
 
@@ -36,21 +37,13 @@ def read_runs(blocks: Sequence[Block], files: Iterable[NamedFile]) -> tuple[Run,
     """Every run in order, each command with each input once; the one with an output wins."""
     names = frozenset(name for file in files for name in (file.path, posixpath.basename(file.path)))
     kept: dict[tuple[str, str], Run] = {}
-    for run in [*_labelled(blocks), *_shown(blocks, names)]:
+    readers = {"code": _of_session, "table": _of_table}
+    shown = (run for block in blocks for run in readers.get(block.kind, _of_spans)(block, names))
+    for run in [*_labelled(blocks), *shown]:
         place = (run.command, run.stdin)
         if place not in kept or (kept[place].output is None and run.output is not None):
             kept[place] = run
     return tuple(kept.values())
-
-
-def _shown(blocks: Sequence[Block], names: frozenset[str]) -> Iterator[Run]:
-    for block in blocks:
-        if block.kind == "code":
-            yield from _of_session(_session(block), names)
-        elif block.kind == "table":
-            yield from _of_table(block, names)
-        else:
-            yield from _of_spans(block, names)
 
 
 def _is_program(command: str, names: frozenset[str]) -> bool:
@@ -67,30 +60,22 @@ def _is_program(command: str, names: frozenset[str]) -> bool:
 # Sessions
 
 
-def _session(block: Block) -> list[tuple[str, str]]:
-    """The commands of a block that opens with a prompt, each with the lines that stand below it; empty for any
-    other."""
+def _of_session(block: Block, names: frozenset[str]) -> Iterator[Run]:
+    """The commands of a block that opens with a prompt, each with what stands below it; none of any other block."""
     lines = block.text.split("\n")
     first = _PROMPT.match(lines[0]) if block.language in _SESSIONS else None
     if first is None or (first[1] in "#>" and not _is_program(first[2], frozenset())):
-        return []
-    return _steps(lines, first[1])
-
-
-def _steps(lines: Sequence[str], mark: str) -> list[tuple[str, str]]:
+        return
     steps: list[tuple[str, list[str]]] = []
     for line in lines:
         match = _PROMPT.match(line)
-        if match is not None and match[1][-1] == mark[-1]:
+        if match is not None and match[1][-1] == first[1][-1]:
             steps.append((match[2].rstrip(), []))
-        elif line.strip() != mark:
+        elif line.strip() != first[1]:
             steps[-1][1].append(line)
-    return [(command, "\n".join(below).strip("\n")) for command, below in steps]
-
-
-def _of_session(steps: Sequence[tuple[str, str]], names: frozenset[str]) -> Iterator[Run]:
     known = True
-    for command, below in steps:
+    for command, told in steps:
+        below = "\n".join(told).strip("\n")
         if _HOLE.search(command):
             known = False
             continue
@@ -121,15 +106,12 @@ def _parts(blocks: Sequence[Block]) -> Iterator[tuple[str, str, str]]:
     a block of code."""
     role = ""
     for block in blocks:
-        if block.kind == "code":
-            if role:
-                yield role, block.text, " ".join(block.text.split())[:200]
-            elif block.language in ("", "text", "plaintext"):
-                yield from _within(block.text)
-            role = ""
-            continue
+        if block.kind == "code" and role:
+            yield role, block.text, _short(block.text)
+        elif block.kind == "code" and block.language in ("", "text", "plaintext"):
+            yield from _within(block.text)
         role = ""
-        for line in block.text.split("\n") if block.kind != "table" else ():
+        for line in block.text.split("\n") if block.kind not in ("code", "table") else ():
             match = _label(line)
             value = (match[2] or "").strip(" *_") if match else ""
             role = match[1].lower() if match and not value else ""
@@ -147,12 +129,16 @@ def _within(text: str) -> Iterator[tuple[str, str, str]]:
             continue
         said = "\n".join(held).strip("\n")
         if role and said:
-            yield role, said, " ".join(said.split())[:200]
+            yield role, said, _short(said)
         role, held = (match[1].lower(), [match[2] or ""]) if match else ("", [])
 
 
 def _label(line: str) -> re.Match[str] | None:
     return _LABEL.fullmatch(line) if len(line) < 300 else None
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]
 
 
 def _line(text: str) -> str:
@@ -172,21 +158,14 @@ def _of_table(block: Block, names: frozenset[str]) -> Iterator[Run]:
     if len(heads) != 2 or heads[1] is None or heads[1][1].lower() != "output":
         return
     for row in block.rows[1:]:
-        given, output = (_cell(cell) for cell in row[:2]) if len(row) > 1 else (None, None)
+        given, output = map(_CELL.fullmatch, row)
         if given is None or output is None:
             continue
-        sentence = " | ".join(row)
+        said = {"output": _line(output["span"] or output["bare"]), "sentence": " | ".join(row)}
         if heads[0] is not None and heads[0][1].lower() == "input":
-            yield Run(command="", stdin=_line(given), output=_line(output), sentence=sentence)
-        elif row[0].startswith("`") and _is_program(given, names) and not _HOLE.search(given):
-            yield Run(command=given, output=_line(output), sentence=sentence)
-
-
-def _cell(cell: str) -> str | None:
-    """What a cell means literally: a code span or a plain word; None for a phrase."""
-    if span := re.fullmatch(r"`([^`]+)`", cell):
-        return span[1]
-    return cell if _BARE.fullmatch(cell) else None
+            yield Run(command="", stdin=_line(given["span"] or given["bare"]), **said)
+        elif given["span"] and _is_program(given["span"], names) and not _HOLE.search(given["span"]):
+            yield Run(command=given["span"], **said)
 
 
 def _of_spans(block: Block, names: frozenset[str]) -> Iterator[Run]:

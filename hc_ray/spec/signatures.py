@@ -17,14 +17,15 @@ _RETURNS = re.compile(r"\s*->\s*([^:`\n#]{1,200}?)\s*(?::|(?=`)|$)")
 _SHOWN = re.compile(r"^\s*(?:>>>\s*|assert\s+|[-*]\s+|\|\s*)?([A-Za-z_]\w*)\(", re.MULTILINE)
 """A line of code that begins with a call, as doctests, assertions and lists of examples do."""
 _MOST_NAMES = 32
-"""Functions whose calls are looked for: each costs a pass over the text."""
+"""Functions whose calls are looked for."""
 
 
 def read_signatures(text: str, blocks: Sequence[Block]) -> tuple[Signature, ...]:
     """Functions in order of mention, each name once, its fullest statement: definitions wherever they stand, and code
     spans such as ``f(a, b)`` whose arguments are all names."""
     kept: dict[str, Signature] = {}
-    for signature in [*_definitions(text), *_spans(blocks)]:
+    defined = [_signature(match[1], text, match.end()) for match in _DEFINITION.finditer(text)]
+    for signature in filter(None, [*defined, *_spans(blocks)]):
         held = kept.get(signature.name)
         if held is None or (signature.returns and not held.returns):
             kept[signature.name] = signature
@@ -43,27 +44,20 @@ def read_calls(text: str, blocks: Sequence[Block], signatures: Sequence[Signatur
     code span or a line of code shows with a value. A call that is shown with two different values has none."""
     stated = [one.name for one in signatures]
     names = list(dict.fromkeys([*stated, *_called(blocks)]))[:_MOST_NAMES]
-    found: dict[str, tuple[int, Call]] = {}
+    found: dict[str, Call] = {}
     disputed: set[str] = set()
-    for name in names:
-        for one in find_calls(text, name):
-            if _DEFINED.search(text, max(0, one.start - 20), one.start):
-                continue
-            call = Call(
-                call=one.call,
-                function=name,
-                expected=one.expected,
-                rejected=one.kind == "rejected",
-                sentence=_line_at(text, one.start),
-            )
-            held = found.get(one.call)
-            if held is None or (one.kind != "unknown" and _open(held[1])):
-                found[one.call] = (one.start, call)
-            elif one.kind != "unknown" and (held[1].expected, held[1].rejected) != (call.expected, call.rejected):
-                disputed.add(one.call)
-    calls = [call for _, call in sorted(found.values(), key=lambda pair: pair[0])]
+    for start, call in find_calls(text, *names).items():
+        if _DEFINED.search(text, max(0, start - 20), start):
+            continue
+        held = found.get(call.call)
+        if held is None or (_open(held) and not _open(call)):
+            found.pop(call.call, None)  # it stands where its value does
+            found[call.call] = call
+        elif not _open(call) and (held.expected, held.rejected) != (call.expected, call.rejected):
+            disputed.add(call.call)
     calls = [
-        one.model_copy(update={"expected": None, "rejected": False}) if one.call in disputed else one for one in calls
+        one.model_copy(update={"expected": None, "rejected": False}) if one.call in disputed else one
+        for one in found.values()
     ]
     known = {*stated, *(one.function for one in calls if not _open(one))}
     # A call without arguments and value is what a program's own text does.
@@ -72,18 +66,6 @@ def read_calls(text: str, blocks: Sequence[Block], signatures: Sequence[Signatur
 
 def _open(call: Call) -> bool:
     return call.expected is None and not call.rejected
-
-
-def _line_at(text: str, place: int) -> str:
-    start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-    return " ".join(text[start : end if end >= 0 else len(text)].split())
-
-
-def _definitions(text: str) -> Iterator[Signature]:
-    for match in _DEFINITION.finditer(text):
-        signature = _signature(match[1], text, match.end())
-        if signature is not None:
-            yield signature
 
 
 def _spans(blocks: Sequence[Block]) -> Iterator[Signature]:

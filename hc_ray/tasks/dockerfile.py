@@ -1,11 +1,13 @@
 """Reads a Dockerfile as far as a sandbox that builds no images must understand it: base, WORKDIR, ENV, COPY; and says
 which steps are left to a builder, and what the classic builder cannot do at all."""
 
+import contextlib
 import json
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from hc_ray.domain.task import Copy
 from hc_ray.domain.value import Value
@@ -28,13 +30,11 @@ _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.(?:gz|bz2|xz))$", re.IGNOREC
 _REMOTE = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|git@)", re.IGNORECASE)
 
 
-class ParsedDockerfile(Value):
-    """Of the last stage, and of the stages that it is built on with FROM."""
+class Stage(Value):
+    """What a stage says, and those that it is built on with FROM."""
 
     base: str | None = None
-    """The image that the last stage stands on; None for ``scratch`` or where there is no FROM."""
-    bases: tuple[str, ...] = ()
-    """Every image that a build needs."""
+    """The image that it stands on; None for ``scratch`` or where there is no FROM."""
     workdir: str | None = None
     """None where no WORKDIR says it."""
     env: dict[str, str] = {}
@@ -42,34 +42,36 @@ class ParsedDockerfile(Value):
     run_steps: tuple[str, ...] = ()
     """What only a builder can do: RUN lines, copies out of other stages, downloads, archives to unpack."""
     user: str | None = None
+
+
+class ParsedDockerfile(Stage):
+    """The last stage, and what is said of the whole."""
+
+    bases: tuple[str, ...] = ()
+    """Every image that a build needs."""
     unsupported: str | None = None
     """Why the classic builder cannot build it, in one line; None if it can."""
 
 
-class _State:
-    """What the instructions of one stage have said so far."""
-
-    def __init__(self, parent: "_State | None" = None) -> None:
-        self.workdir: str | None = parent.workdir if parent else None
-        self.env: dict[str, str] = dict(parent.env) if parent else {}
-        self.copies: list[Copy] = list(parent.copies) if parent else []
-        self.run_steps: list[str] = list(parent.run_steps) if parent else []
-        self.user: str | None = parent.user if parent else None
-        self.args: dict[str, str] = {}
-        self.base: str | None = None
-
-    def values(self) -> dict[str, str]:
-        return {"PATH": STANDARD_PATH, **self.args, **self.env}
-
-
 class _Reader:
+    """Reads instruction after instruction; ``args`` and the last of the ``stages`` are those of the present stage."""
+
     def __init__(self, directives: Mapping[str, str], files: Collection[str]) -> None:
         self.files = files
         self.global_args: dict[str, str] = {}
+        self.args: dict[str, str] = {}
         self.names: list[str | None] = []
-        self.states: list[_State] = []
+        self.stages: list[Stage] = []
         self.bases: list[str] = []
         self.unsupported: str | None = _directive_fault(directives)
+
+    def say(self, **said: Any) -> None:
+        """The present stage, with what an instruction has said of it."""
+        self.stages[-1] = self.stages[-1].model_copy(update=said)
+
+    def expanded(self, text: str) -> str:
+        """A text with the present stage's variables."""
+        return expand(text, {"PATH": STANDARD_PATH, **self.args, **self.stages[-1].env})
 
     def refuse(self, line: int, reason: str) -> None:
         self.unsupported = self.unsupported or f"Dockerfile line {line}: {reason}"
@@ -87,20 +89,25 @@ class _Reader:
             return self.begin_stage(instruction)
         if word == "ARG":
             return self.argument(instruction)
-        if not self.states:
+        if not self.stages:
             return self.refuse(line, f"{word} before the first FROM")
-        state = self.states[-1]
         if word == "RUN":
-            state.run_steps.append(f"RUN {instruction.rest}")
+            self.left_to_a_builder(f"RUN {instruction.rest}")
         elif word == "ENV":
-            self.environment(instruction, state)
+            self.environment(instruction.rest)
         elif word == "WORKDIR":
-            given = " ".join(words(expand(instruction.rest, state.values())))
-            state.workdir = posixpath.normpath(posixpath.join(state.workdir or "/", given)).replace("//", "/")
+            self.say(workdir=self.path(" ".join(words(self.expanded(instruction.rest)))))
         elif word == "USER":
-            state.user = expand(instruction.rest, state.values()).strip() or None
-        elif word in ("COPY", "ADD"):
-            self.copy(instruction, state)
+            self.say(user=self.expanded(instruction.rest).strip() or None)
+        elif word in ("COPY", "ADD") and not instruction.heredoc:
+            self.copy(instruction)
+
+    def left_to_a_builder(self, step: str) -> None:
+        self.say(run_steps=(*self.stages[-1].run_steps, step))
+
+    def path(self, given: str) -> str:
+        """A path as the present stage's workdir makes it absolute."""
+        return posixpath.normpath(posixpath.join(self.stages[-1].workdir or "/", given)).replace("//", "/")
 
     def begin_stage(self, instruction: Instruction) -> None:
         text = " ".join([instruction.rest, *instruction.flags.values()])
@@ -111,43 +118,37 @@ class _Reader:
             return self.refuse(instruction.line, "FROM names no image")
         image = given[0]
         name = given[2].lower() if len(given) == 3 and given[1].upper() == "AS" else None
-        earlier = [index for index, known in enumerate(self.names) if known == image.lower()]
-        state = _State(self.states[earlier[-1]] if earlier else None)
-        state.base = self.states[earlier[-1]].base if earlier else None if image == "scratch" else image
+        earlier = [stage for stage, known in zip(self.stages, self.names, strict=True) if known == image.lower()]
         if not earlier and image != "scratch" and image not in self.bases:
             self.bases.append(image)
         self.names.append(name)
-        self.states.append(state)
+        self.stages.append(earlier[-1] if earlier else Stage(base=None if image == "scratch" else image))
+        self.args = {}
 
     def argument(self, instruction: Instruction) -> None:
-        values = {**self.global_args, **self.states[-1].values()} if self.states else self.global_args
-        for word in words(expand(instruction.rest, values)):
+        stage = {"PATH": STANDARD_PATH, **self.args, **self.stages[-1].env} if self.stages else {}
+        for word in words(expand(instruction.rest, {**self.global_args, **stage})):
             name, given, default = word.partition("=")
-            if not self.states:
+            if not self.stages:
                 self.global_args[name] = default
             elif given:
-                self.states[-1].args[name] = default
+                self.args[name] = default
             elif name in self.global_args:
-                self.states[-1].args[name] = self.global_args[name]
+                self.args[name] = self.global_args[name]
 
-    def environment(self, instruction: Instruction, state: _State) -> None:
-        text = expand(instruction.rest, state.values())
-        first = instruction.rest.split(None, 1)
-        if first and "=" not in first[0]:
+    def environment(self, rest: str) -> None:
+        text = self.expanded(rest)
+        if rest and "=" not in rest.split(None, 1)[0]:
             # The old form: one name, then everything to the end of the line.
             name, value = [*text.split(None, 1), ""][:2]
-            state.env[name] = " ".join(words(value))
-            return
-        for word in words(text):
-            name, _, value = word.partition("=")
-            if name:
-                state.env[name] = value
+            given = {name: " ".join(words(value))}
+        else:
+            given = dict(word.partition("=")[::2] for word in words(text) if not word.startswith("="))
+        self.say(env={**self.stages[-1].env, **given})
 
-    def copy(self, instruction: Instruction, state: _State) -> None:
-        if instruction.heredoc:
-            return
+    def copy(self, instruction: Instruction) -> None:
         whole = f"{instruction.word} {instruction.rest}"
-        given = self.arguments(instruction, state)
+        given = self.arguments(instruction.rest)
         if len(given) < 2:
             return self.refuse(instruction.line, f"{instruction.word} needs a source and a destination")
         sources = tuple(given[:-1])
@@ -155,35 +156,33 @@ class _Reader:
             source = instruction.flags["from"]
             if not source.isdigit() and source.lower() not in self.names:
                 self.bases += [source] if source and source not in self.bases else []
-            state.run_steps.append(f"{instruction.word} --from={source} {instruction.rest}")
+            self.left_to_a_builder(f"{instruction.word} --from={source} {instruction.rest}")
         elif instruction.word == "ADD" and any(_REMOTE.match(source) or _ARCHIVE.search(source) for source in sources):
             if any(source.startswith("git@") or source.endswith(".git") for source in sources):
                 self.refuse(instruction.line, "ADD of a git repository needs BuildKit")
-            state.run_steps.append(whole)
+            self.left_to_a_builder(whole)
         else:
-            state.copies.append(Copy(sources=sources, destination=self.destination(given[-1], sources, state)))
+            copy = Copy(sources=sources, destination=self.destination(given[-1], sources))
+            self.say(copies=(*self.stages[-1].copies, copy))
 
-    def arguments(self, instruction: Instruction, state: _State) -> list[str]:
-        values = state.values()
-        if instruction.rest.startswith("["):
-            try:
-                listed = json.loads(instruction.rest)
-            except (ValueError, RecursionError):
-                listed = None
-            if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
-                return [expand(item, values) for item in listed]
-        return words(expand(instruction.rest, values))
+    def arguments(self, rest: str) -> list[str]:
+        if rest.startswith("["):
+            with contextlib.suppress(ValueError, RecursionError):
+                listed = json.loads(rest)
+                if all(isinstance(item, str) for item in listed):
+                    return [self.expanded(item) for item in listed]
+        return words(self.expanded(rest))
 
-    def destination(self, given: str, sources: tuple[str, ...], state: _State) -> str:
+    def destination(self, given: str, sources: tuple[str, ...]) -> str:
         """Absolute; with a slash at its end when it names a folder."""
-        path = posixpath.normpath(posixpath.join(state.workdir or "/", given)).replace("//", "/")
+        path = self.path(given)
         folder = given.endswith(("/", "/.", "/..")) or given in (".", "..", "") or len(sources) > 1
-        folder = folder or any(self.is_folder(source) for source in sources)
+        for source in sources:
+            below = posixpath.normpath("/" + source).lstrip("/") + "/"
+            folder = (
+                folder or source.endswith("/") or below == "/" or any(name.startswith(below) for name in self.files)
+            )
         return path if not folder or path == "/" else path + "/"
-
-    def is_folder(self, source: str) -> bool:
-        path = posixpath.normpath("/" + source).lstrip("/")
-        return path == "" or source.endswith("/") or any(name.startswith(f"{path}/") for name in self.files)
 
 
 def _directive_fault(directives: Mapping[str, str]) -> str | None:
@@ -202,19 +201,9 @@ def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerf
     reader = _Reader(directives, files)
     for instruction in instructions:
         reader.read(instruction)
-    if not reader.states:
+    if not reader.stages:
         return ParsedDockerfile(unsupported=reader.unsupported or "the Dockerfile has no FROM")
-    last = reader.states[-1]
-    return ParsedDockerfile(
-        base=last.base,
-        bases=tuple(reader.bases),
-        workdir=last.workdir,
-        env=last.env,
-        copies=tuple(last.copies),
-        run_steps=tuple(last.run_steps),
-        user=last.user,
-        unsupported=reader.unsupported,
-    )
+    return ParsedDockerfile(**dict(reader.stages[-1]), bases=tuple(reader.bases), unsupported=reader.unsupported)
 
 
 def placed(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _DIRECTIVE = re.compile(r"^#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(\S+)\s*$")
-_HEREDOC = re.compile(r"(?:^|\s)\d*<<-?([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1(?=\s|$)")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-+])([^{}]*))?\}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_HEREDOC = re.compile(rf"(?:^|\s)\d*<<-?([\"']?)({_NAME})\1(?=\s|$)")
+_VARIABLE = re.compile(
+    rf"\\(?P<escaped>.)|\$(?P<name>{_NAME})|\$\{{(?P<braced>{_NAME})(?::?(?P<sign>[-+])(?P<word>[^{{}}]*))?\}}",
+    re.DOTALL,
+)
+_WHOLE = rf"\\.|\$\{{{_NAME}(?::?[-+][^{{}}]*)?\}}"
+_PARTS = re.compile(rf"'[^']*'?|\"(?:{_WHOLE}|[^\"\\])*\"?|(?:{_WHOLE}|[^'\"\\])+|\\", re.DOTALL)
+"""Texts within quotes, and what stands between them."""
 
 
 @dataclass(frozen=True)
@@ -88,41 +94,18 @@ def _instruction(line: int, joined: str) -> Instruction:
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing
     is replaced between single quotes. An unknown name is empty, as in Docker."""
-    out: list[str] = []
-    position = 0
-    single = double = False
-    while position < len(text):
-        letter = text[position]
-        if letter == "\\" and not single and position + 1 < len(text):
-            # An escaped dollar loses its escape; every other one is left for ``words``.
-            out.append("$" if text[position + 1] == "$" else text[position : position + 2])
-            position += 2
-            continue
-        if letter == "'" and not double:
-            single = not single
-        elif letter == '"' and not single:
-            double = not double
-        if letter == "$" and not single:
-            if braced := _BRACED.match(text, position + 1):
-                out.append(_braced(braced, values))
-                position = braced.end()
-                continue
-            if name := _NAME.match(text, position + 1):
-                out.append(values.get(name[0], ""))
-                position = name.end()
-                continue
-        out.append(letter)
-        position += 1
-    return "".join(out)
 
+    def put(found: re.Match[str]) -> str:
+        if found["escaped"]:
+            return "$" if found["escaped"] == "$" else found[0]  # every other escape is left for ``words``
+        value = values.get(found["name"] or found["braced"], "")
+        if found["sign"] == "-":
+            return value or expand(found["word"], values)
+        if found["sign"] == "+":
+            return expand(found["word"], values) if value else ""
+        return value
 
-def _braced(found: re.Match[str], values: Mapping[str, str]) -> str:
-    value = values.get(found[1], "")
-    if found[2] == "-":
-        return value or expand(found[3], values)
-    if found[2] == "+":
-        return expand(found[3], values) if value else ""
-    return value
+    return "".join(part if part[0] == "'" else _VARIABLE.sub(put, part) for part in _PARTS.findall(text))
 
 
 def words(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -24,7 +24,6 @@ from hc_ray.tasks.task_sections import (
     VerifierSection,
 )
 
-_S = TypeVar("_S", bound=Section)
 _TABLES: dict[str, type[Section]] = {
     "task": TaskSection, "environment": EnvironmentSection, "agent": AgentSection, "verifier": VerifierSection,
     "solution": SolutionSection,
@@ -55,18 +54,10 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         faults.append(
             Fault(field="steps", says="multi-step tasks are not supported", remedy="split it into one task per step")
         )
-    return ParsedTaskToml(
-        task=_section(TaskSection, "task", data, faults),
-        metadata=metadata,
-        environment=_section(EnvironmentSection, "environment", data, faults),
-        agent=_section(AgentSection, "agent", data, faults),
-        verifier=_section(VerifierSection, "verifier", data, faults),
-        solution=_section(SolutionSection, "solution", data, faults),
-        artifacts=_artifacts(data, faults),
-        multi_step=multi_step,
-        faults=tuple(faults),
-        unknown=tuple(_unknown(data)),
-    )
+    sections: dict[str, Any] = {name: _section(kind, name, data, faults) for name, kind in _TABLES.items()}
+    artifacts = _artifacts(data, faults)
+    return ParsedTaskToml(**sections, metadata=metadata, artifacts=artifacts, multi_step=multi_step,
+                          faults=tuple(faults), unknown=tuple(_unknown(data)))  # fmt: skip
 
 
 def _unknown(data: dict[str, Any]) -> Iterator[Fault]:
@@ -99,7 +90,7 @@ def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...
     return tuple(found)
 
 
-def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault]) -> _S:
+def _section(kind: type[Section], name: str, data: dict[str, Any], faults: list[Fault]) -> Section:
     """Validate one table; its faults are appended to the list."""
     table = data.get(name, {})
     if not isinstance(table, dict):

@@ -44,12 +44,8 @@ _C_LIBRARY = frozenset((Path(__file__).parent / "c_library.txt").read_text().spl
 """Names of the standard library of C and of its headers."""
 
 
-def words_of(text: str) -> frozenset[str]:
+def words_of(text: str, word: re.Pattern[str] = _WORD) -> frozenset[str]:
     """The words of at least six letters (small; identifiers taken apart) and the numbers of at least four digits."""
-    return _words_of(text, _WORD)
-
-
-def _words_of(text: str, word: re.Pattern[str]) -> frozenset[str]:
     text = _ESCAPE.sub(" ", text)
     return frozenset(word.findall(_HUMP.sub(" ", text).lower())) | frozenset(_NUMBER.findall(text))
 
@@ -67,7 +63,7 @@ def standard_library() -> frozenset[str]:
     found: set[str] = set()
     for path in root.rglob("*.py"):
         if not _NOT_EVERYWHERE & set(path.relative_to(root).parts) and not path.name.startswith("_sysconfigdata"):
-            found |= _words_of(path.read_text(encoding="utf-8", errors="replace"), _STEM)
+            found |= words_of(path.read_text(encoding="utf-8", errors="replace"), _STEM)
     return frozenset(found)
 
 

@@ -118,8 +118,9 @@ async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box):
             "    pathlib.Path('made').write_text('x')\n    assert os.stat('made').st_uid == 1600\n")  # fmt: skip
     subject = Subject(kind="check", path="", function="test_it")
     test = SelfTest(id="a", category="happy_path", subject=subject, input=body, expectation=Property(name="holds"))
-    await box.put(runner.payload([test], box.workdir))
-    done = await box.exec(runner.command([test]), timeout=60, output_limit=1 << 20)
+    suite, drive = runner.steps([test], box.workdir)
+    await suite.on(box)
+    done = await drive.on(box)
     cell = runner.read_runs(done.stdout, [test])[0][0]
     assert cell.outcome == "pass", (cell, done.stderr[-500:])
     left = "import os; print(sorted(os.listdir('/app')), os.stat('/app/secret').st_uid)"

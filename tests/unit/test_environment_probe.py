@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.agent import environment_probe
+from hc_ray.agent.loop import Bounds
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.errors import SandboxError
@@ -56,9 +57,9 @@ def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_m
     task = Task(name="t", digest="d", instruction="Do it.", environment=Environment())
     files = tuple(FileView(path=f"f{number:02}", size=1200 + number) for number in range(45))
     view = EnvironmentView(tools={"gcc": "12.2", "awk": ""}, files=files, count=900, system="Debian 12", user="root")
-    limits = Limits(seconds=60, most_seconds=900, shown=4000)
+    bounds = Bounds(turns=40, tokens=50_000, answer_tokens=4000, limits=Limits(shown=4000))
     spec = read_spec(task.instruction, task.environment).with_snapshot(view)
-    told = environment_probe.block(spec, task, limits, turns=40, tokens=50_000, answer=4000)
+    told = environment_probe.block(spec, task, bounds)
     for part in (
         "Debian 12; user: root; network: none", "on PATH: gcc 12.2, awk\n", "60 seconds; you can ask for up to 900",
         "40 turns and 50,000 tokens", "  f00 (1,200 bytes)", "more: 900 files in all", "4,000 characters",

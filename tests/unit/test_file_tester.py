@@ -133,7 +133,8 @@ def test_readings_are_read_line_by_line_and_quote_the_task_even_with_a_bar():
 
 def test_a_played_model_s_second_reading_is_asked_for_in_words_that_it_knows():
     tests = written(ANSWER).tests
-    prompt = file_tester.ask_reading(SPEC, "", "", tests, max_tokens=100, temperature=0.0, seed=0)
+    seen = file_tester.Seen(spec=SPEC, environment="", files="", max_tokens=100, temperature=0.0)
+    prompt = file_tester.ask_reading(seen, 0, tests)
     said = unsteady_model.answer({"messages": [one.model_dump() for one in prompt.messages], "seed": 0})
     assert set(read_readings(Completion(text=said))) == {"test_small", "test_file"}
 
@@ -184,8 +185,8 @@ def test_trivial_states_make_every_named_path_that_is_missing():
 def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_for_what_is_missing():
     spec = SPEC.with_snapshot(EnvironmentView(files=(FileView(path="given.txt", size=3),)))
     known = written(ANSWER).tests[:1]
-    prompt = file_tester.ask(spec, "ENVIRONMENT", "HEADS", known=known, reflection="Too few tests of: boundary.",
-                             max_tokens=9, temperature=0.7, seed=1)  # fmt: skip
+    seen = file_tester.Seen(spec=spec, environment="ENVIRONMENT", files="HEADS", max_tokens=9, temperature=0.7)
+    prompt = file_tester.ask(seen, 1, known=known, reflection="Too few tests of: boundary.")
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said

@@ -47,8 +47,6 @@ def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_one
 
     assert samples(confidence=0.5) == 8 and samples(alike=2) == 8
     assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4 and samples(turns_left=0) == 0
-    assert decide(State(**{**ORDINARY, "failing": ("t1",), "idle": 9})).fresh
-    assert not decide(State(**{**ORDINARY, "failing": ("t1",)})).fresh
 
 
 CRASH = "    return n.missing\n"

@@ -6,7 +6,7 @@ import pytest
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.suite import ExpectedValue, Subject
 from hc_ray.domain.task import Environment
-from hc_ray.search.agents import widened
+from hc_ray.search.trial import widened
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.shown_examples import test_of as made
 from hc_ray.spec.reading import read_spec
@@ -86,8 +86,8 @@ async def test_what_may_have_been_missed_is_told_to_every_second_candidate_after
 
 def test_sentences_without_a_known_answer_are_missed_first_and_full_categories_given_room():
     known = made(SPEC, "happy_path", Subject(kind="call", path="double.py", function="double"),
-                 ExpectedValue(value="8"), text="double(4)", reasoning="", confidence=0.9,
-                 sentence="It must return twice the given number.")  # fmt: skip
+                 ExpectedValue(value="8"), input="double(4)", reasoning="", confidence=0.9,
+                 passage="It must return twice the given number.")  # fmt: skip
     found = least_tested(SPEC, [known])
     assert found[-1] == "It must return twice the given number." and len(found) > 1
     assert widened(TestgenConfig()).tests_per_category_max == TestgenConfig().tests_per_category_max + 3

@@ -25,8 +25,9 @@ async def sandbox():
 
 
 async def run(sandbox: FolderSandbox, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
-    await sandbox.put(runner.payload(tests, sandbox.workdir))
-    result = await sandbox.exec(runner.command(tests), timeout=60)
+    suite, drive = runner.steps(tests, sandbox.workdir)
+    await suite.on(sandbox)
+    result = await drive.on(sandbox)
     assert result.exit_code == 0, result.stderr
     return tuple(runs[0] for runs in runner.read_runs(result.stdout, tests))
 
@@ -138,8 +139,9 @@ async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(san
 async def test_repeats_run_every_test_so_often(sandbox):
     await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns() % 10**12\n"})
     tests = [call_test("a", "f(1)", None)]
-    await sandbox.put(runner.payload(tests, sandbox.workdir, repeats=3))
-    (runs,) = runner.read_runs((await sandbox.exec(runner.command(tests), timeout=60)).stdout, tests)
+    suite, drive = runner.steps(tests, sandbox.workdir, repeats=3)
+    await suite.on(sandbox)
+    (runs,) = runner.read_runs((await drive.on(sandbox)).stdout, tests)
     assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
 
 

@@ -40,8 +40,8 @@ def test_a_fresh_candidate_is_asked_for_alike_whatever_agent_round_and_batch_it_
     plan = schedule()
     single = [plan.fresh(i, round=1, slot=i) for i in range(6)]
     batches = [*plan.samples(round=1, count=4, begin=0), *plan.samples(round=2, count=2, begin=4)]
-    rounds = [*plan.round(number=1, count=4, begin=0),
-              *plan.round(number=2, count=3, begin=4, to_repair=[PARENT])[1:]]  # fmt: skip
+    rounds = [*plan.samples(round=1, count=4, begin=0),
+              *plan.samples(round=2, count=3, begin=4, to_repair=[PARENT])[1:]]  # fmt: skip
     for slots in (batches, rounds):
         assert [(one.plan, one.temperature, one.seed, one.form)
                 for one in slots] == [(one.plan, one.temperature, one.seed, one.form) for one in single]  # fmt: skip
@@ -51,7 +51,7 @@ def test_a_fresh_candidate_is_asked_for_alike_whatever_agent_round_and_batch_it_
 
 
 def test_what_was_tried_is_told_to_every_second_fresh_candidate_of_each_attempt_its_worst_fault_once():
-    slots = schedule().round(number=2, count=4, begin=4, told="tried")
+    slots = schedule().samples(round=2, count=4, begin=4, told="tried")
     assert [slot.told for slot in slots] == ["tried", "", "tried", ""]
     text = tried([("f(1): TypeError", "f(2): 3"), ("f(1): TypeError",), (), ("f(0): observed 2",)])
     assert text.count("f(1): TypeError") == 1 and "f(0): observed 2" in text and "f(2)" not in text
@@ -59,10 +59,10 @@ def test_what_was_tried_is_told_to_every_second_fresh_candidate_of_each_attempt_
 
 
 def test_repairs_stay_in_their_lineage_and_leave_fresh_candidates_the_rest_of_a_round():
-    slots = schedule().round(number=2, count=3, begin=3, to_repair=[PARENT])
+    slots = schedule().samples(round=2, count=3, begin=3, to_repair=[PARENT])
     assert (slots[0].parent, slots[0].lineage, slots[0].repairs, slots[0].plan) == ("c1.0", 0, 1, "plain")
     assert [(slot.lineage, slot.parent) for slot in slots[1:]] == [(3, None), (4, None)]
-    assert len(schedule().round(number=2, count=1, begin=3, to_repair=[PARENT, PARENT])) == 1
+    assert len(schedule().samples(round=2, count=1, begin=3, to_repair=[PARENT, PARENT])) == 1
     again = schedule().repair(PARENT.model_copy(update={"repairs": 1}), round=3, slot=0)
     assert again.repairs == 2 and again.temperature != slots[0].temperature and again.seed != slots[0].seed
 
@@ -117,12 +117,12 @@ def test_faults_are_ranked_by_their_kind_and_a_file_of_a_wrong_form_is_told_alwa
 
 def test_a_lineage_is_repaired_so_often_and_missing_files_come_before_crashes_and_wrong_answers():
     ranks = {"c1.0": 1}
-    assert repairable([PARENT], ["c1.0"], ranks, limit=2, count=1) == (PARENT,)
-    assert repairable([PARENT.model_copy(update={"repairs": 2})], ["c1.0"], ranks, limit=2, count=1) == ()
+    assert repairable([PARENT], ranks, limit=2, count=1) == (PARENT,)
+    assert repairable([PARENT.model_copy(update={"repairs": 2})], ranks, limit=2, count=1) == ()
     child = PARENT.model_copy(update={"id": "c2.0", "parent": "c1.0"})
-    assert repairable([PARENT, child], ["c1.0", "c2.0"], ranks, limit=2, count=1) == ()
+    assert repairable([PARENT, child], ranks, limit=2, count=1) == ()
     pool = [PARENT.model_copy(update={"id": f"c1.{i}", "lineage": i}) for i in range(4)]
-    found = repairable(pool, ["c1.0", "c1.1", "c1.2", "c1.3"], {"c1.0": 2, "c1.1": 1, "c1.2": 0}, limit=2, count=3)
+    found = repairable(pool, {"c1.0": 2, "c1.1": 1, "c1.2": 0, "c1.3": None}, limit=2, count=3)
     assert [one.id for one in found] == ["c1.2", "c1.1", "c1.0"]
 
 

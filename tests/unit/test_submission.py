@@ -9,9 +9,7 @@ from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
-from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search, TrialContext
-from hc_ray.search.submission import hand_in
+from hc_ray.search.search import Search
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
@@ -29,13 +27,11 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
     async def judge(submission: Submission) -> bool:
         return False
 
-    context = TrialContext(
-        task=task, config=config, asking=Asking(solver, Purse(6000)), judge=judge, events=log, clock=Clock(60),
-        schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=0),
-        forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", identity="t",
-        lineage_tokens=1500,
+    search = Search(
+        task=task, spec=read_spec(instruction, task.environment), config=config, asking=Asking(solver, Purse(6000)),
+        judge=judge, events=log, clock=Clock(60),
+        seed=0, forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", lineage_tokens=1500,
     )  # fmt: skip
-    search = Search(context, read_spec(instruction, task.environment))
     shared: dict[str, Any] = {"round": 1, "seed": 0, "temperature": 0.0, "form": "completion", "plan": "plain"}
     search.pool.candidates += [Candidate(id=f"c1.{i}", slot=i, files=files, digest=files_digest(files), **shared)
                                for i, files in enumerate(bodies)]  # fmt: skip
@@ -47,15 +43,15 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
     search.pool.tests = (TEST,)
     failed, passed = (Cell(outcome="fail"),), (Cell(outcome="pass"),)
     search.pool.rows = {"c1.1": failed, "c1.2": passed, "c1.3": passed}
-    assert await hand_in(search) is False
+    assert await search.hand_in() is False
     assert log.actions("submit")[0].detail["candidate"] == "c1.2" and search.first_row == (Cell(outcome="pass"),)
     await search.forks.close()
     search, _ = searching({"double.py": "x = 1\n"}, {"double.py": "x = 1  # said again\n"}, {"double.py": "x = 2\n"})
-    assert await hand_in(search) is False
+    assert await search.hand_in() is False
     for other, verdict in (("c1.1", None), ("c1.2", False)):
         assert search.selection is not None
         search.selection = search.selection.model_copy(update={"chosen": other})
-        assert await hand_in(search) is verdict
+        assert await search.hand_in() is verdict
     assert len(search.submissions) == 2
     await search.forks.close()
 
@@ -63,7 +59,7 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
 async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
     for path, missing in (("out.txt", []), ("log.txt", ["out.txt"])):
         search, log = searching({path: "x\n"}, instruction="Write `/app/out.txt`.")
-        await hand_in(search)
+        await search.hand_in()
         assert log.actions("submit")[0].detail["missing"] == missing
         await search.forks.close()
 

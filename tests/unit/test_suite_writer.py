@@ -35,6 +35,7 @@ async def asked_of(reply: str, least: int = 2) -> tuple[list[Prompt], Suite]:
 async def test_a_round_is_told_what_the_last_one_left_out_and_there_is_none_where_nothing_is_short():
     asked, suite = await asked_of("", least=5)
     texts = [prompt.text or "" for prompt in asked]
+    assert "Fewer than 5 tests of: happy_path, boundary, edge_case." in suite.reflections[0]
     assert any(suite.reflections[0] in text for text in texts) and len({prompt.temperature for prompt in asked}) >= 3
     asked, suite = await asked_of("#1) == 2\nassert f(-#) == 0\nassert f(9#) == 18\n")
     assert len(asked) == 3 and len(suite.reflections) == 1
@@ -45,7 +46,9 @@ async def test_a_suite_tells_which_categories_stayed_thin_and_which_sentences_it
     assert suite.covered is not None and 0 < suite.covered < 1
     assert any(line.startswith("No model was asked for invalid_input tests:") for line in suite.assumptions)
     assert any(line.startswith("Round 1:") and "anything: It returns twice n." in line for line in suite.reflections)
-    assert {one.sentence for one in suite.requirements} > {test.sentence for test in suite.tests}
+    encoded = {one.sentence: suite.matrix[one.id] for one in suite.requirements}
+    assert set(encoded) > {test.sentence for test in suite.tests}
+    assert all(test.id in encoded[test.sentence] for test in suite.tests) and () in encoded.values()
 
 
 def writer(label: str, *calls: str, asked: list[str] | None = None) -> RoleModel:

@@ -28,7 +28,6 @@ from hc_ray.selftests import runner
 StateKind = Literal["reference", "untouched", "empty", "stub", "candidate"]
 _FOLDER = "audit"
 """Below the sealed root."""
-_REPORT_LIMIT = 8 << 20
 _LETTERS = {"pass": "p", "fail": "f", "error": "e", "skipped": "s", "timeout": "t"}
 
 
@@ -178,10 +177,9 @@ async def _outcomes(sandbox: Sandbox, tests: Sequence[SelfTest], repeats: int) -
     letters: dict[str, str] = {}
     left = list(tests)
     while left:
-        await sandbox.put(runner.payload(left, sandbox.workdir, repeats=repeats))
-        result = await sandbox.exec(
-            runner.command(left), timeout=runner.deadline(left, repeats=repeats), output_limit=_REPORT_LIMIT
-        )
+        suite, drive = runner.steps(left, sandbox.workdir, repeats=repeats)
+        await suite.on(sandbox)
+        result = await drive.on(sandbox)
         untried = []
         for test, cells in zip(left, runner.read_runs(result.stdout, left), strict=True):
             if cells[0].outcome == "timeout" and cells[0].detail.startswith("not run"):

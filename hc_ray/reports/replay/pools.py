@@ -18,7 +18,7 @@ from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.rounds import Round, decided, first_weights, read_rounds
 from hc_ray.reports.report import result_of, rows_of, stored_json, stored_rows
-from hc_ray.search.agreement import by_content
+from hc_ray.search.pool import by_content
 from hc_ray.search.selection import select
 
 SOLVING = ("raw", "best_of_n", "hc")

@@ -11,11 +11,9 @@ from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import PassMatrix, SelfTest
 from hc_ray.domain.value import Value
-from hc_ray.search import pool
-from hc_ray.search.agreement import complete, standing
 from hc_ray.search.loop_agents import DISPUTED, doubted
+from hc_ray.search.pool import Pool
 from hc_ray.search.selection import deciding
-from hc_ray.search.submission import unselected
 
 
 class Round(Value):
@@ -58,7 +56,7 @@ def decided(
     selector: SelectorName, winners: Mapping[int, str],
 ) -> str | None:  # fmt: skip
     """What ``hc`` hands in of these candidates. ``winners``: round → digest of the state that won its comparison."""
-    so_far, held = pool.Pool(), None
+    so_far, held = Pool(), None
     so_far.tests = tuple(tests)
     for i, one in enumerate(rounds):
         so_far.candidates = [made for made in candidates if made.round <= one.number]
@@ -66,11 +64,11 @@ def decided(
         so_far.rows = {name: matrix.row(name) for name in ran} if matrix else {}
         so_far.tests = doubted(so_far.tests, one.disputed)
         if one.picked:
-            picked, level = standing(so_far, selector, held)
+            picked, level = so_far.standing(selector, held)
             won = next((made.id for made in level if len(level) > 1 and made.digest == winners.get(one.number)), None)
             held = picked.model_copy(update={"chosen": won or picked.chosen})
-            if complete(so_far, held.chosen) or (i and not deciding(so_far.tests)):
+            if so_far.complete(held.chosen) or (i and not deciding(so_far.tests)):
                 break
     if held is None or held.chosen is None:
-        held = unselected(so_far, selector)
+        held = so_far.unselected(selector)
     return held.chosen if held else None

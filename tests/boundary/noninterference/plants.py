@@ -11,7 +11,8 @@ import pytest
 from hc_ray.agent import sandbox_forks
 from hc_ray.agent.budget import Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.search import agents, answers, schedule
+from hc_ray.search import answers, schedule
+from hc_ray.search import trial as trial_module
 from hc_ray.search.search import Search
 from hc_ray.selftests import runner
 from hc_ray.stores import mlflow_tracker
@@ -79,13 +80,13 @@ def _journal(patch: pytest.MonkeyPatch, bit: Bit) -> None:
 
 
 def _suite(patch: pytest.MonkeyPatch, bit: Bit) -> None:
-    make = agents.write_suite
+    make = trial_module.write_suite
 
     async def marked(*words: Any, **named: Any) -> Any:
         suite, exchanges = await make(*words, **named)
         return suite.model_copy(update={"assumptions": (*suite.assumptions, *[" "] * bit.now)}), exchanges
 
-    patch.setattr(agents, "write_suite", marked)
+    patch.setattr(trial_module, "write_suite", marked)
 
 
 def _candidate(patch: pytest.MonkeyPatch, bit: Bit) -> None:
