@@ -1,8 +1,8 @@
 """The tables and sentences that the verbs print for people. Numbers come ready from the report and the plan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
@@ -16,15 +16,22 @@ from hc_ray.reports.html_report import (
     findings,
     unscored_section,
 )
-from hc_ray.reports.page import NOT_MEASURED, VERDICTS, interval_of, number
+from hc_ray.reports.page import NOT_MEASURED, VERDICTS, Section, interval_of, number
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 
-Stream = IO[str] | None
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
             "place", "nodes", "notes", "config"}  # fmt: skip
 """What ``plan_data`` tells of a plan as it is."""
+_COUNTED = (
+    ("unasked", "cost no tokens: nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)",
+     "yellow"),
+    ("weak_suites", "had a suite that tells no state from another", "dim"),
+    ("silent", "had nothing to tell the submitted candidate from one that behaves differently", "dim"),
+    ("retried", "scored after a retry (hc-ray show lists the failed attempts)", "dim"),
+)  # fmt: skip
+"""What is said of trials that a report counts."""
 
 
 def plan_data(plan: Any) -> dict[str, Any]:
@@ -44,13 +51,13 @@ def plan_data(plan: Any) -> dict[str, Any]:
     }
 
 
-def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
+def tell_plan(plan: Any, *, whole: bool = False) -> None:
     """The plan of a sweep. ``whole`` lists every task."""
     config = plan.config
     agents = ", ".join(config.agents)
     asks_model = set(config.agents) - {"oracle", "nop"}
     engines = dict.fromkeys(_engine(one.config.engine) for one in plan.configs)
-    heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}", stream=stream)
+    heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}")
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
@@ -63,20 +70,21 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         ("minimum detectable effect", _effect(plan)),
         *(("note", note) for note in plan.notes),
     ]
-    table(("", ""), rows, stream=stream)
+    table(("", ""), rows)
     if len(plan.configs) > 1:
         told = [(one.name, label) for one, label in zip(plan.configs, _labels(plan), strict=True)]
-        table(("config", "differs in"), told if whole else told[:12], stream=stream)
-        if len(told) > 12 and not whole:
-            say(f"and {len(told) - 12} more configs (-v lists them)", stream=stream, style="dim")
+        tell(_first(told if whole else told[:12], len(told), ("config", "differs in")))
     if whole:
-        say("tasks to run: " + ", ".join(task.name for task in plan.taken), stream=stream, style="dim")
-    shown = plan.refused if whole else plan.refused[:5]
-    if shown:
-        table(("refused", "reason"), [(task.name, task.reason) for task in shown], stream=stream)
-        if len(shown) < len(plan.refused):
-            say(f"and {len(plan.refused) - len(shown)} more (-v lists them)", stream=stream, style="dim")
-    say(stream=stream)
+        say("tasks to run: " + ", ".join(task.name for task in plan.taken), style="dim")
+    refused = [(task.name, task.reason) for task in plan.refused]
+    tell(_first(refused if whole else refused[:5], len(refused), ("refused", "reason")))
+    say()
+
+
+def _first(rows: Sequence[Sequence[str]], count: int, columns: Sequence[str]) -> Section:
+    """Some of so many rows."""
+    more = [f"and {count - len(rows)} more (-v lists them)"] if count > len(rows) else []
+    return Section("", columns, rows, after=more)
 
 
 def _node(node: Any) -> str:
@@ -126,7 +134,7 @@ def _effect(plan: Any) -> str:
     return f"{plan.minimal_effect:.2f} in blind pass rate (80 % power, α = 0.05{more})"  # noqa: RUF001
 
 
-def tell_report(summary: Mapping[str, Any], stream: Stream = None, *, out: str = "OUT") -> None:
+def tell_report(summary: Mapping[str, Any], *, out: str = "OUT") -> None:
     """The whole report; ``out``: the sweep directory's name in commands."""
     sweep = summary["sweep"]
     planned = sweep["planned_trials"]
@@ -134,32 +142,32 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None, *, out: str =
     if planned and planned != sweep["trials"]:
         trials = f"{sweep['trials']} of {counted(planned, 'trial')}"
     what = f"{sweep['dataset']} x {sweep['model'] or 'no model'}"
-    heading(f"{what}: {trials}, {counted(sweep['tasks'], 'task')}", stream=stream)
+    heading(f"{what}: {trials}, {counted(sweep['tasks'], 'task')}")
     if "directories" in sweep:
         twice = f"; {counted(sweep['repeated'], 'trial')} in more than one of them" if sweep["repeated"] else ""
-        say(f"of {', '.join(sweep['directories'])}{twice}", stream=stream, style="dim")
-    tell_agents(summary, stream)
-    tell_comparisons(summary, stream)
+        say(f"of {', '.join(sweep['directories'])}{twice}", style="dim")
+    tell_agents(summary)
+    tell_comparisons(summary)
     for told in filter(None, map(aa_sentence, summary["configs"])):
-        say(told, stream=stream, style="dim")
-    tell(curves_section(summary, least=2), stream)
+        say(told, style="dim")
+    tell(curves_section(summary, least=2))
     if "directories" not in sweep:
-        tell(quality_section(summary["suite_quality"]), stream)
-    tell(criteria_section(summary), stream)
-    tell(reliance_section(summary), stream)
+        tell(quality_section(summary["suite_quality"]))
+    tell(criteria_section(summary))
+    tell(reliance_section(summary))
     if summary["engine_use"]:
-        heading("Engine", stream=stream)
+        heading("Engine")
         for line in engine_lines(summary["engine_use"]):
-            say(line, stream=stream)
+            say(line)
     looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
-    say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", stream=stream, style="dim")
-    tell(unscored_section(summary), stream)
-    tell(controls_section(summary, out), stream)
+    say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", style="dim")
+    tell(unscored_section(summary))
+    tell(controls_section(summary, out))
 
 
-def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
+def tell_agents(summary: Mapping[str, Any]) -> None:
     """The final table: agent x split."""
-    heading("Agents (pass rates with 95 % confidence intervals)", stream=stream)
+    heading("Agents (pass rates with 95 % confidence intervals)")
     several = any(config["config"] for config in summary["configs"])
     first, counts = ("agent", *(("config",) if several else ()), "split"), ("tasks", "trials", "unscored")
     columns = (*first, *counts, "blind pass", "self-test pass", "tokens", "tokens/pass", "engine s", "wall s")
@@ -170,37 +178,26 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
          number(config["engine_seconds"], 0), number(config["seconds"], 0))
         for config in summary["configs"]
     ]  # fmt: skip
-    table(columns, rows, stream=stream, numbers=(*counts, "tokens", "tokens/pass", "engine s", "wall s"))
+    table(columns, rows, numbers=(*counts, "tokens", "tokens/pass", "engine s", "wall s"))
     rates = [f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]]
     unscored = any(config["unscored"] for config in summary["configs"])
     told = "blind pass rate if unscored trials count as fails: " + ", ".join(rates) if rates else "no finished trial"
-    say(told, stream=stream, style="yellow" if unscored else "dim")
-    had = {
-        "weak_suites": "a suite that tells no state from another",
-        "silent": "nothing to tell the submitted candidate from one that behaves differently",
-    }
-    if unasked := sum(config["unasked"] for config in summary["configs"]):
-        why = "nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
-        words = f"{counted(unasked, 'trial')} cost no tokens: {why}"
-        say(words, stream=stream, style="yellow")
-    for name, words in had.items():
+    say(told, style="yellow" if unscored else "dim")
+    for name, words, style in _COUNTED:
         if count := sum(config[name] for config in summary["configs"]):
-            say(f"{counted(count, 'trial')} had {words}", stream=stream, style="dim")
-    if retried := sum(config["retried"] for config in summary["configs"]):
-        words = f"{counted(retried, 'trial')} scored after a retry (hc-ray show lists the failed attempts)"
-        say(words, stream=stream, style="dim")
+            say(f"{counted(count, 'trial')} {words}", style=style)
     multipliers = {str(config["timeout_multiplier"]) for config in summary["configs"]} - {"1.0", "None"}
     if multipliers:
-        say(f"time limits multiplied by {', '.join(sorted(multipliers))}", stream=stream, style="yellow")
+        say(f"time limits multiplied by {', '.join(sorted(multipliers))}", style="yellow")
 
 
-def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
+def tell_comparisons(summary: Mapping[str, Any]) -> None:
     if summary["comparisons"]:
-        heading("Comparisons", stream=stream)
+        heading("Comparisons")
     if summary["compared"]:
-        say(summary["compared"], stream=stream, style="dim")
+        say(summary["compared"], style="dim")
     for told, says in findings(summary["comparisons"]):
-        say(told, stream=stream, style={"improved": "green", "worse": "red"}.get(says))
+        say(told, style={"improved": "green", "worse": "red"}.get(says))
 
 
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:

@@ -81,7 +81,7 @@ def table(
 
 def tell(section: Section, stream: IO[str] | None = None) -> None:
     """A section of a report, if it tells anything."""
-    if section.rows or section.notes or section.after:
+    if section.title and (section.rows or section.notes or section.after):
         heading(section.title, stream=stream)
     for note in section.notes:
         say(note, stream=stream, style="dim")
