@@ -58,7 +58,7 @@ def check(folder: Folder = None, as_json: Json = False) -> int:
     hc-ray sweep -p FOLDER -a oracle -a nop --split all
     """
     from hc_ray.reports.progress import counted
-    from hc_ray.reports.terminal import say, table
+    from hc_ray.reports.terminal import say, tell
     from hc_ray_actors import verifiers
 
     report = verifiers.check(_folder(folder))
@@ -67,9 +67,8 @@ def check(folder: Folder = None, as_json: Json = False) -> int:
     else:
         told = [counted(report.tasks, "task"), counted(len(report.faults), "fault")]
         for word, found in (("fault", report.faults), ("warning", report.warnings)):
-            if found:
-                rows = [(one.task, one.field, one.says, one.remedy) for one in found]
-                table(("task", "field", word, "remedy"), rows)
+            rows = [(one.task, one.field, one.says, one.remedy) for one in found]
+            tell(Section("", ("task", "field", word, "remedy"), rows))
         if report.warnings:
             told.append(counted(len(report.warnings), "warning"))
         say(", ".join(told), style="red" if report.faults else "green")
