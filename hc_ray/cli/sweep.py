@@ -67,7 +67,7 @@ def sweep(
     from hc_ray_actors.driver import sweep as sweeps
     from hc_ray_actors.driver.nodes import joined
 
-    with joined(address, wait_nodes) as cluster, words_beside(as_json):
+    with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
@@ -201,7 +201,7 @@ def _climb(
         elif verbose or (proposal.answer and proposal.proposer == "rules"):
             say(f"{what} ({proposal.reason})")
 
-    with joined(address, wait_nodes) as cluster, words_beside(as_json):
+    with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
         heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}")
         for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
