@@ -88,7 +88,7 @@ def faults_of_code(code: str, *, whole: bool) -> Iterator[str]:
         yield from _told(lambda words=words: parse(words, whole=whole), f"hc-ray {' '.join(words)}")
         for text in (after for word, after in pairwise(words) if word == SET and "=" in after):
             yield from _told(lambda text=text: setting(text), f"hc-ray {' '.join(words)}")
-    if (key := _KEY.match(code)) and not is_known(tuple(key[0].split("."))):
+    if (key := _KEY.match(code)) and not is_known(key[0]):
         yield f"`{key[0]}` is no setting"
     paths = (path for path in _PATH.findall(code) if not re.search(r"/[A-Z]+\b", path))  # TASK stands for any
     yield from (f"`{path}` does not exist" for path in paths if not (ROOT / path).exists())

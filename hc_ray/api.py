@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hc_ray.domain.candidate import Candidate
@@ -56,7 +57,7 @@ def settings(config: Config = None, **changes: Any) -> SweepConfig:
     from hc_ray.cli.config_loader import Flag, load_config
 
     changes = {key: _named(value) for key, value in changes.items() if value is not None}
-    flags = [Flag(key, tuple(key.split(".")), value) for key, value in changes.items()]
+    flags = [Flag(key, key, value) for key, value in changes.items()]
     if isinstance(config, SweepConfig):
         config = config.model_dump(mode="json", exclude_unset=True)
     if isinstance(config, Mapping):
@@ -92,11 +93,9 @@ def sweep(
     if in_process and sealed_guard.install.cache_info().currsize:
         raise ConfigError("in_process: a sweep on Ray has run in this process, which can grade nothing any more")
     ready = config if isinstance(config, driver.Plan) else plan(config, resume=resume, **changes)
-    ended = _outside_of_loops(
-        lambda: driver.run(
-            ready, events=_Listener(on_event), max_trials=max_trials, cluster=InProcess() if in_process else None
-        )
-    )
+    events: Any = SimpleNamespace(emit=on_event or (lambda event: None))
+    cluster = InProcess() if in_process else None
+    ended = _outside_of_loops(lambda: driver.run(ready, events=events, max_trials=max_trials, cluster=cluster))
     if ended.interrupted:
         raise KeyboardInterrupt
     return Results(ended.out, unscored=ended.unscored, problems=ended.problems)
@@ -138,17 +137,6 @@ class Results:
         from hc_ray.reports.report import summarise
 
         return dict(summarise(self._store))
-
-
-class _Listener:
-    """``ports.Events`` for a function."""
-
-    def __init__(self, told: Callable[[Event], None] | None) -> None:
-        self._told = told
-
-    def emit(self, event: Event) -> None:
-        if self._told:
-            self._told(event)
 
 
 def _named(value: Any) -> Any:

@@ -89,7 +89,7 @@ def _settings(connection: Any, options: Options) -> Any:
         "api_key_env": connection.api_key_source_name,
     }
     named = {f"engine.{key}": value for key, value in engine.items() if value}
-    flags = [Flag(SET, tuple(key.split(".")), value) for key, value in (named | options.set).items()]
+    flags = [Flag(SET, key, value) for key, value in (named | options.set).items()]
     try:
         return settings(load_config(Path(options.config).expanduser() if options.config else None, flags))
     except UserError as fault:

@@ -6,13 +6,15 @@ unscored, 130 interrupted."""
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import typer
+from typer import Option
 
 from hc_ray import __version__
-from hc_ray.cli import audit, best, climb, machine, mcp, models, monitor, report, skills, sweep, tasks, trials
-from hc_ray.domain.errors import HcRayError, InfrastructureError, StoreError, UserError
+from hc_ray.cli import best, integrations, machine, models, report, skills, sweep, tasks, trials
+from hc_ray.cli.options import Verb
+from hc_ray.domain.errors import HcRayError, StoreError, UserError
 
 NAME = "hc-ray"
 DEBUG = "--debug"
@@ -36,20 +38,18 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _every_verb(
-    debug: bool = typer.Option(False, DEBUG, help="Show tracebacks. Accepted anywhere on the line."),
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
+    debug: bool = Option(False, DEBUG, help="Show tracebacks. Accepted anywhere on the line."),
+    version: bool = Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
 ) -> None:
     pass
 
 
 _VERBS = (
-    *(sweep.sweep, sweep.run, climb.climb, report.report, report.status, best.best, best.stats, trials.show),
-    *(trials.testgen, trials.regrade, trials.unseal, audit.audit, mcp.mcp, monitor.monitor, machine.doctor),
-    *(machine.clean, machine.ui),
+    *(sweep.sweep, sweep.run, sweep.climb, report.report, report.status, best.best, best.stats, trials.show),
+    *(trials.testgen, trials.regrade, trials.unseal, trials.audit, integrations.mcp, integrations.monitor),
+    *(machine.doctor, machine.clean, machine.ui),
 )
-_GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {
+_GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
     "tasks": ("Datasets of tasks.", {
         "list": tasks.list_tasks, "check": tasks.check, "split": tasks.split, "new": tasks.new,
         "import": tasks.import_benchmark,
@@ -113,15 +113,9 @@ def _usage(error: Exception) -> int:
 def _fault(error: Exception) -> int:
     if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
-    if isinstance(error, InfrastructureError):
-        return _end(1, f"{type(error).__name__}: {_first_line(error)} (rerun with {DEBUG} for the details)")
     kind = "" if isinstance(error, HcRayError) else "bug: "
-    return _end(1, f"{kind}{type(error).__name__}: {_first_line(error)} (rerun with {DEBUG} for the traceback)")
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else "no message"
+    says = next(iter(str(error).strip().splitlines()), "no message")
+    return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")
 
 
 def _end(code: int, message: str) -> int:

@@ -3,24 +3,24 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.cli.options import Json, answer, print_json, sweep_store
 from hc_ray.domain.errors import OutputError
+from hc_ray.reports.page import Section, number
 
-Outs = Annotated[list[str], typer.Argument(metavar="OUT...", help="Sweep directories.")]
+Outs = Annotated[list[str], Argument(metavar="OUT...", help="Sweep directories.")]
 
 
-def best(outs: Outs, as_json: Json = False) -> int:
+def best(outs: Outs, as_json: Json = False) -> None:
     """Rank the configs of one or several sweeps of a dataset by what they did on dev: pass rate, then tokens."""
     from hc_ray.reports import best as configs
 
     found = configs.best({out: sweep_store(out) for out in outs})
     if as_json:
-        print_json(found)
-        return 0
+        return print_json(found)
     from hc_ray.reports.sweep_page import agent_sections
-    from hc_ray.reports.terminal import heading, say, table, tell
+    from hc_ray.reports.terminal import say, tell
 
     for section in agent_sections(found["configs"]):
         tell(section)
@@ -29,36 +29,28 @@ def best(outs: Outs, as_json: Json = False) -> int:
     none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"
     say(f"\nBest over all: {found['best']['label'] if found['best'] else none}")
     say(f"Picked among {len(found['configs'])} on these very trials: its rate is biased upwards.", style="dim")
-    heading("Per task, each picked on that task's own verdicts: not a result")
     rows = [(one["task"], one["label"], f"{one['passes']} of {one['trials']}") for one in found["per_task"]]
-    table(("task", "config", "passed"), rows)
-    return 0
+    tell(Section("Per task, each picked on that task's own verdicts: not a result", ("task", "config", "passed"), rows))
 
 
-def stats(outs: Outs, as_json: Json = False) -> int:
+def stats(outs: Outs, as_json: Json = False) -> None:
     """Count the trials of one or several sweeps, by agent and config."""
     from hc_ray.reports import best as configs
-    from hc_ray.reports.page import number
-    from hc_ray.reports.terminal import say, table
 
     found = configs.stats({out: sweep_store(out) for out in outs})
-    if as_json:
-        print_json(found)
-        return 0
     words = ("sweep", "label", "split")
     columns = [name for one in found["configs"][:1] for name in one if name not in words]
     rows = [[*(one[name] for name in words), *(number(one[name], 0) for name in columns)] for one in found["configs"]]
-    table((*words, *columns), rows, numbers=columns)
-    for out, one in found["sweeps"].items():
-        say(f"{out}: {one['trials']} of {one['planned_trials'] or 'an unknown number of'} trials", style="dim")
-    return 0
+    sums = [
+        f"{out}: {one['trials']} of {one['planned_trials'] or 'an unknown number of'} trials"
+        for out, one in found["sweeps"].items()
+    ]
+    answer(as_json, found, Section("", (*words, *columns), rows, numbers=columns, after=sums))
 
 
 def export_best(
-    outs: Outs,
-    to: Annotated[str, typer.Option("--out", "-o", help="The new file.")] = "best.yaml",
-    as_json: Json = False,
-) -> int:
+    outs: Outs, to: Annotated[str, Option("--out", "-o", help="The new file.")] = "best.yaml", as_json: Json = False
+) -> None:
     """Write the best config of one or several sweeps of a dataset as a file that `hc-ray sweep --from` starts at."""
     import yaml
 
@@ -73,8 +65,5 @@ def export_best(
             yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
     except OSError as error:
         raise OutputError(f"{to} cannot be written: {error.strerror}") from None
-    if as_json:
-        print_json({"file": to, **document})
-    else:
-        typer.echo(f"{to}: {document['found']['label']}. To start at it: hc-ray sweep --from {to}")
-    return 0
+    told = f"{to}: {document['found']['label']}. To start at it: hc-ray sweep --from {to}"
+    answer(as_json, {"file": to, **document}, told)

@@ -41,22 +41,22 @@ def prompt_of(name: str, spec: Spec, tests: str = "") -> tuple[Prompt, dict[str,
     """What a role is asked about a task, and the JSON Schema of what is read from its answer. ``tests``: an answer of
     the tester, for the evaluator."""
     capable, around, files = shipped("capable"), "⟨what the environment holds⟩", "⟨the heads of its files⟩"
-    if name == "decomposer":
-        return _with_schema(decompose.ask(spec, seed=0))
-    if name == "meta-reasoner":
-        site = Site(solver=SolverConfig(agent_style="loop"), profile=capable)
-        return _with_schema(meta_reasoner.ask(_SEEN, (), live(site), site, seed=0))
-    tokens = capable.settings["solver.testgen.answer_tokens"]
+    tokens, schema = capable.settings["solver.testgen.answer_tokens"], None
     seen = file_tester.Seen(spec=spec, environment=around, files=files, max_tokens=tokens, temperature=0)
-    if name == "testgen":
-        return file_tester.ask(seen, 0), file_tester.Written.model_json_schema()
-    written = file_tester.read(Completion(text=tests), spec)
-    known = written.tests if isinstance(written, file_tester.Written) else ()
-    return file_tester.ask_reading(seen, 0, known), TypeAdapter(dict[str, file_tester.Reading]).json_schema()
-
-
-def _with_schema(prompt: Prompt) -> tuple[Prompt, dict[str, Any]]:
-    return prompt, prompt.schema_ or {}
+    if name == "decomposer":
+        prompt = decompose.ask(spec, seed=0)
+    elif name == "meta-reasoner":
+        site = Site(solver=SolverConfig(agent_style="loop"), profile=capable)
+        prompt = meta_reasoner.ask(_SEEN, (), live(site), site, seed=0)
+    elif name == "testgen":
+        prompt = file_tester.ask(seen, 0)
+        schema = file_tester.Written.model_json_schema()
+    else:
+        written = file_tester.read(Completion(text=tests), spec)
+        known = written.tests if isinstance(written, file_tester.Written) else ()
+        prompt = file_tester.ask_reading(seen, 0, known)
+        schema = TypeAdapter(dict[str, file_tester.Reading]).json_schema()
+    return prompt, schema or prompt.schema_ or {}
 
 
 def _files(name: str, text: dict[str, str], tests: str) -> dict[str, str]:

@@ -1,77 +1,59 @@
 """The keys that a config has, and the one that was most likely meant."""
 
 import difflib
-import types
+import functools
 import typing
-from typing import Any
+from collections.abc import Iterator
 
 from pydantic import BaseModel
 
 from hc_ray.domain.config import SweepConfig
 
-Loc = tuple[str | int, ...]
+Settings = type[BaseModel]
 
 
-def known_keys(owner: type[BaseModel] = SweepConfig, above: Loc = ()) -> list[str]:
-    """Every key that ``--set`` takes, dotted."""
-    found = []
+@functools.cache
+def known_keys() -> dict[str, Settings | None]:
+    """Every key that ``--set`` takes, dotted → the class of the settings below it, if there are any."""
+    return dict(_below(SweepConfig))
+
+
+def _below(owner: Settings, above: str = "") -> Iterator[tuple[str, Settings | None]]:
     for name, field in owner.model_fields.items():
-        loc = (*above, name)
-        found.append(dotted(loc))
-        if (inner := model_at(loc)) is not None:
-            found += known_keys(inner, loc)
-        elif typing.get_origin(field.annotation) is dict:
-            names = typing.get_args(typing.get_args(field.annotation)[0])
-            for one in names:
-                found.append(dotted((*loc, one)))
-                if (inner := model_at((*loc, one))) is not None:
-                    found += known_keys(inner, (*loc, one))
-    return found
+        kind, keys = field.annotation, [f"{above}{name}"]
+        if typing.get_origin(kind) is dict:
+            yield keys[0], None
+            names, kind = typing.get_args(kind)
+            keys = [f"{keys[0]}.{one}" for one in typing.get_args(names)]
+        inner = [one for one in (kind, *typing.get_args(kind)) if isinstance(one, type) and issubclass(one, BaseModel)]
+        for key in keys:
+            yield key, inner[0] if inner else None
+            if inner:
+                yield from _below(inner[0], f"{key}.")
 
 
-def is_known(loc: tuple[str, ...]) -> bool:
+def is_known(key: str) -> bool:
     """``grid.`` goes before any key."""
-    return dotted(loc[1:] if loc[0] == "grid" and len(loc) > 1 else loc) in known_keys()
+    return key.removeprefix("grid.") in known_keys()
 
 
-def nearest(key: str) -> str | None:
+def unknown_key(key: str) -> str:
+    """What to say of a key that is none: the one that was most likely meant, else those that stand there."""
+    if near := _nearest(key):
+        return f"unknown key {key}; did you mean {near}?"
+    owner = known_keys().get(key.rpartition(".")[0]) or SweepConfig
+    return f"unknown key {key}; allowed: {', '.join(owner.model_fields)}"
+
+
+def _nearest(key: str) -> str | None:
     """The known key that was most likely meant: one that ends so, else one that reads nearly so."""
     if key.startswith("grid."):
-        near_to = nearest(key.removeprefix("grid."))
+        near_to = _nearest(key.removeprefix("grid."))
         return near_to and f"grid.{near_to}"
-    keys = known_keys()
-    ends = [known for known in keys if known.endswith(f".{key}")]
-    if ends:
+    if ends := [known for known in known_keys() if known.endswith(f".{key}")]:
         return min(ends, key=len)
-    near = difflib.get_close_matches(key, keys, 1, cutoff=0.6)
-    if near:
+    if near := difflib.get_close_matches(key, known_keys(), 1, cutoff=0.6):
         return near[0]
-    last = {known.rpartition(".")[2]: known for known in reversed(keys)}
-    near = difflib.get_close_matches(key.rpartition(".")[2], list(last), 1, cutoff=0.75)
+    last = {known.rpartition(".")[2]: known for known in reversed(known_keys())}
+    near = difflib.get_close_matches(key.rpartition(".")[2], last, 1, cutoff=0.75)
     return last[near[0]] if near else None
-
-
-def model_at(loc: Loc) -> type[BaseModel] | None:
-    """The settings class that holds the fields below ``loc``."""
-    here: Any = SweepConfig
-    for part in loc:
-        if isinstance(here, type) and issubclass(here, BaseModel):
-            field = here.model_fields.get(str(part))
-            if field is None:
-                return None
-            here = _without_none(field.annotation)
-        elif typing.get_origin(here) is dict:
-            here = typing.get_args(here)[1]
-        else:
-            return None
-    return here if isinstance(here, type) and issubclass(here, BaseModel) else None
-
-
-def _without_none(annotation: Any) -> Any:
-    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
-        return annotation
-    return next(one for one in typing.get_args(annotation) if one is not type(None))
-
-
-def dotted(loc: Loc) -> str:
-    return ".".join(str(part) for part in loc)

@@ -7,72 +7,62 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.cli.options import Json, answer, sweep_store
 from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.reports.page import Section
 
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Run the remedies that are commands of hc-ray, and check again.")
+        bool, Option("--fix", help="Run the remedies that are commands of hc-ray, and check again.")
     ] = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure."""
     from hc_ray.cli.app import NAME, run
     from hc_ray_actors.jobs.doctor import examine
 
     findings = examine()
     remedies = [finding.remedy for finding in findings if fix and finding.remedy.startswith(f"{NAME} ")]
-    for remedy in remedies:
-        with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):
+        for remedy in remedies:
             typer.echo(remedy)
             run(remedy.split()[1:])
     if remedies:
         findings = examine()
-    if as_json:
-        print_json({"schema_version": 1, "findings": findings})
-        return 0
-    from hc_ray.reports.terminal import say, table
-
-    table(("", "check", "result"), [("ok" if finding.ok else "no", finding.name, finding.says) for finding in findings])
-    for finding in findings:
-        if not finding.ok and finding.remedy:
-            say(f"{finding.name}: {finding.remedy}", style="yellow")
-    return 0
+    rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
+    told = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
+    answer(as_json, {"findings": findings}, Section("", ("", "check", "result"), rows), *told)
 
 
 def clean(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")] = False,
-    images: Annotated[bool, typer.Option("--images", help="Also remove task images and the runner's volume.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="List what would be removed; remove nothing.")] = False,
+    images: Annotated[bool, Option("--images", help="Also remove task images and the runner's volume.")] = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Remove leftovers of dead hc-ray processes. These are processes, sandboxes, containers, images, temporary
     folders."""
+    from hc_ray.reports.progress import counted
     from hc_ray_actors.jobs.doctor import clean as remove_leftovers
 
     cleaned = remove_leftovers(images=images, dry=dry_run)
-    if as_json:
-        print_json({"schema_version": 1, "dry_run": dry_run, **cleaned.model_dump(mode="json")})
-        return 0
-    for name in cleaned.removed:
-        typer.echo(name)
-    leftovers = f"{len(cleaned.removed)} leftover{'' if len(cleaned.removed) == 1 else 's'}"
-    typer.echo(f"{leftovers} {'found' if dry_run else 'removed'}")
+    told = [*cleaned.removed, f"{counted(len(cleaned.removed), 'leftover')} {'found' if dry_run else 'removed'}"]
     if cleaned.note:
-        typer.echo(cleaned.note)
+        told.append(cleaned.note)
     if cleaned.kept:
-        typer.echo(f"{len(cleaned.kept)} cached images and volumes kept (--images removes them)")
-    return 0
+        told.append(f"{len(cleaned.kept)} cached images and volumes kept (--images removes them)")
+    answer(as_json, {"dry_run": dry_run, **cleaned.model_dump(mode="json")}, *told)
 
 
 def ui(
-    out: Annotated[str, typer.Argument(help="A sweep directory, or a folder of several.")] = "runs",
+    out: Annotated[str, Argument(help="A sweep directory, or a folder of several.")] = "runs",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port on the loopback interface; 0 picks a free one.")
+        int, Option("--port", min=0, max=65535, help="Port on the loopback interface; 0 picks a free one.")
     ] = 5000,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Serve MLflow for a sweep, on the loopback interface only. Stop it with Ctrl-C."""
     from hc_ray.domain.errors import EngineError, PlatformError
     from hc_ray.engines.server import ServerProcess, is_free
@@ -91,16 +81,13 @@ def ui(
                            host=host, port=port)  # fmt: skip
     try:
         url = server.start().removesuffix("/v1")
-        if as_json:
-            print_json({"schema_version": 1, "url": url, "store": uri, "pid": server.pid})
-        else:
-            typer.echo(f"MLflow for {uri}\n{url}  (Ctrl-C stops it)")
+        told = f"MLflow for {uri}\n{url}  (Ctrl-C stops it)"
+        answer(as_json, {"url": url, "store": uri, "pid": server.pid}, told)
         server.wait()
     except EngineError as fault:
         raise PlatformError(str(fault)) from None
     finally:
         server.stop()
-    return 0
 
 
 def _store_of(out: str) -> str:
@@ -110,9 +97,8 @@ def _store_of(out: str) -> str:
     from hc_ray_actors.driver.results import default_tracking_uri
 
     store = SweepStore(out)
-    config = (stored_json(store, "sweep.json") or {}).get("config") or (stored_json(store, "settings.json") or {}).get(
-        "given"
-    )
+    sweep, climb = stored_json(store, "sweep.json") or {}, stored_json(store, "settings.json") or {}
+    config = sweep.get("config") or climb.get("given")
     uri = (config or {}).get("mlflow_uri") or "none"
     if uri.startswith("http"):
         raise OutputError(f"{out} is on the tracking server {uri}; open that address in a browser")
@@ -125,12 +111,12 @@ def _store_of(out: str) -> str:
 
 
 def export_mlflow(
-    out: Annotated[str, typer.Argument(help="A sweep directory, or the folder of a climb.")],
+    out: Annotated[str, Argument(help="A sweep directory, or the folder of a climb.")],
     mlflow_uri: Annotated[
-        str | None, typer.Option("--mlflow-uri", help="A tracking server. Default: the sweep's own store.")
+        str | None, Option("--mlflow-uri", help="A tracking server. Default: the sweep's own store.")
     ] = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Write the MLflow runs of a sweep or a climb from its directory. Existing runs are updated."""
     from hc_ray.domain.credentials import url_fault
     from hc_ray.reports import report
@@ -147,8 +133,4 @@ def export_mlflow(
         run = tracker.tell(uri, out, climb_story(out))
     else:
         run = tracker.export(uri, out, report.summarise(sweep_store(out)))
-    if as_json:
-        print_json({"schema_version": 1, "store": uri, "run_id": run})
-    else:
-        typer.echo(f"{uri}: parent run {run}")
-    return 0
+    answer(as_json, {"store": uri, "run_id": run}, f"{uri}: parent run {run}")

@@ -1,81 +1,68 @@
 """``models list|pull`` and ``engine bench``: the model catalogue, and the measurement of an engine and its model."""
 
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import Given, Json, Set, config_from, people, print_json, takes
+from hc_ray.cli.options import Given, Json, Set, answer, config_from, print_json, takes, words_beside
+from hc_ray.reports.page import Section
 
 
-def list_models(as_json: Json = False) -> int:
+def list_models(as_json: Json = False) -> None:
     """List the models of the catalogue, and which are downloaded."""
     from hc_ray.engines.catalogue import catalogue
 
-    entries = catalogue()
-    if as_json:
-        models = [{**entry.model_dump(mode="json"), "pulled": entry.pulled} for entry in entries.values()]
-        print_json({"schema_version": 1, "models": models})
-        return 0
-    from hc_ray.reports.terminal import table
-
-    table(
-        ("name", "title", "license", "MB", "prompt format", "downloaded"),
-        [
-            (entry.name, entry.title, entry.license, f"{entry.size_bytes / 1e6:,.0f}", entry.profile.form,
-             "yes" if entry.pulled else "no")
-            for entry in entries.values()
-        ],
-        numbers=("MB",),
-    )  # fmt: skip
-    return 0
+    entries = catalogue().values()
+    columns = ("name", "title", "license", "MB", "prompt format", "downloaded")
+    rows = [
+        (one.name, one.title, one.license, f"{one.size_bytes / 1e6:,.0f}", one.profile.form,
+         "yes" if one.pulled else "no")
+        for one in entries
+    ]  # fmt: skip
+    models = [{**entry.model_dump(mode="json"), "pulled": entry.pulled} for entry in entries]
+    answer(as_json, {"models": models}, Section("", columns, rows, numbers=("MB",)))
 
 
 def pull(
-    name: Annotated[str | None, typer.Argument(help="A catalogue name. Default: the default model.")] = None,
+    name: Annotated[str | None, Argument(help="A catalogue name. Default: the default model.")] = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Download a model's weights and verify their SHA-256. Does nothing if they are present."""
     from hc_ray.domain.config import EngineConfig
     from hc_ray.engines.catalogue import pull as fetch
 
-    path = fetch(name or EngineConfig().model)
-    if as_json:
-        print_json({"schema_version": 1, "model": name or EngineConfig().model, "path": str(path)})
-    else:
-        typer.echo(path)
-    return 0
+    model = name or EngineConfig().model
+    path = str(fetch(model))
+    answer(as_json, {"model": model, "path": path}, path)
 
 
 @takes("--engine", "--base-url", "--model", "--api-key-env")
 def bench(
     given: Given,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Measure in which form of actions the model is best asked.")
+        bool, Option("--profile", help="Measure in which form of actions the model is best asked.")
     ] = False,
-    save: Annotated[bool, typer.Option("--save", help="Save the measured profile beside the model.")] = False,
+    save: Annotated[bool, Option("--save", help="Save the measured profile beside the model.")] = False,
     set_: Set = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Measure an engine and its model. Finds within a minute how many parallel requests pay off (later sweeps and
     reports on this machine use it); with --profile instead whether the model acts better by fenced blocks or native
     tool calls."""
     from hc_ray.reports.terminal import say
 
-    settings = config_from(None, given, sets=set_ or ())
+    settings = config_from(None, given, sets=set_)
     from hc_ray_actors.jobs.bench import bench_engine
 
-    stream = people(as_json)
-    measured: dict[str, Any] = bench_engine(
-        settings.engine, forms=profile, save=save, tell=lambda line: say(line, stream=stream)
-    )
-    if profile:
-        _show_forms(measured, stream)
+    with words_beside(as_json):
+        measured: dict[str, Any] = bench_engine(settings.engine, forms=profile, save=save, tell=say)
+        if profile:
+            _show_forms(measured)
     if as_json:
         print_json(measured)
-    return 0
 
 
-def _show_forms(measured: dict[str, Any], stream: IO[str]) -> None:
+def _show_forms(measured: dict[str, Any]) -> None:
     from hc_ray.reports.terminal import say, table
 
     numbers = ("answers", "readable", "right", "tokens per right one")
@@ -83,13 +70,13 @@ def _show_forms(measured: dict[str, Any], stream: IO[str]) -> None:
     for one in measured["figures"]:
         each = f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-"
         rows.append((one["form"], one["answers"], one["read"], one["right"], each))
-    table(("form of actions", *numbers), rows, numbers=numbers, stream=stream)
+    table(("form of actions", *numbers), rows, numbers=numbers)
     for key, found in measured["differences"].items():
         if found["delta"] is not None:
             span = f"{found['delta']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f}, p {found['p']:.2f})"
-            say(f"# {key}: share of right ones, the other form against the default: {span}", stream=stream)
-    say("# for a profile's `settings`, or as --set KEY=VALUE:", stream=stream)
+            say(f"# {key}: share of right ones, the other form against the default: {span}")
+    say("# for a profile's `settings`, or as --set KEY=VALUE:")
     for key, value in measured["settings"].items():
-        say(f"{key}: {value}", stream=stream)
+        say(f"{key}: {value}")
     if measured["saved"]:
-        say(f"saved: {measured['saved']}", stream=stream)
+        say(f"saved: {measured['saved']}")

@@ -5,34 +5,44 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 from hc_ray.domain.errors import ConfigError, EngineError
+from hc_ray.reports.page import Section
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
     from hc_ray.stores.sweep_directory import SweepStore
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; all other text goes to stderr.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more detail.")]
-Config = Annotated[str | None, typer.Option("--config", help="A YAML config file, or the name of a shipped one.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object on stdout; all other text goes to stderr.")]
+Verbose = Annotated[bool, Option("--verbose", "-v", help="Print more detail.")]
+Config = Annotated[str | None, Option("--config", help="A YAML config file, or the name of a shipped one.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Print the plan; run nothing.")]
 Address = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--address",
         help="A running Ray cluster: host:port, auto for this machine's, or local for a Ray of this run's own.",
     ),
 ]
 WaitNodes = Annotated[
-    str | None,
-    typer.Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up."),
+    str | None, Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up.")
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set any config field, for example solver.samples=8. Repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Set any config field, for example solver.samples=8. Repeatable."),
+]
+Out = Annotated[str, Argument(help="A sweep directory.")]
+TestsBy = Annotated[
+    str | None,
+    Option(
+        "--tester",
+        help="Models that write the tests, comma-separated: local, a model name, MODEL@URL or module:function.",
+    ),
 ]
 Given = dict[str, Any]
 """Shared flag → what was given for it; None for nothing."""
@@ -42,70 +52,50 @@ class Shared(NamedTuple):
     """A flag that sets a field of ``SweepConfig``."""
 
     field: str
-    kind: Any
     help: str
+    kind: Any = str
     short: str | None = None
     metavar: str | None = None
 
 
 SHARED = {
-    "--path": Shared("dataset", str, "A folder of tasks, or the name of a shipped dataset.", "-p"),
-    "--include": Shared("include", list[str], "Run only tasks whose name matches. Repeatable.", "-i", "GLOB"),
-    "--exclude": Shared("exclude", list[str], "Leave out tasks whose name matches. Repeatable.", "-x", "GLOB"),
-    "--tag": Shared("tags", list[str], "Run only tasks that have this tag. Repeatable.", metavar="TAG"),
-    "--limit": Shared("limit", int, "Run at most this many tasks.", "-l"),
-    "--concurrency": Shared("concurrency", int, "Trials to run at the same time. Default: as many as pay off.", "-n"),
-    "--seeds": Shared("seeds", int, "Trials per task and agent. Default: 1.", "-k"),
-    "--agent": Shared(
-        "agents",
-        list[str],
-        "Agent: raw, best_of_n, hc, oracle, nop or your own module:Class. Repeatable. Default: the first three.",
-        "-a",
-        "AGENT",
-    ),
-    "--split": Shared(
-        "split", str, "Split: dev (the default), holdout (counted as a look) or all (oracle and nop only)."
-    ),
-    "--out": Shared(
-        "out", str, "The sweep directory: a path, or a URI such as s3://... Default: a new one below runs/.", "-o"
-    ),
-    "--sandbox": Shared("sandbox", str, "Sandbox backend: auto (the default), docker or bwrap."),
-    "--network": Shared(
-        "network",
-        str,
-        "Network policy. mention (default): a network only where task.toml declares one; task: Harbor's default.",
-    ),
-    "--grading": Shared(
-        "grading",
-        str,
-        "Grading mode. isolated (default): a fresh sandbox, unless a task asks otherwise; shared: the candidate's own.",
-    ),
-    "--mlflow-uri": Shared(
-        "mlflow_uri", str, "An MLflow tracking server, or none. Default: SQLite beside the sweep directory."
-    ),
-    "--budget-tokens": Shared(
-        "budget.tokens", int, "Token budget of a trial, prompt and completion tokens together. Default: the model's."
-    ),
-    "--timeout-multiplier": Shared("budget.timeout_multiplier", float, "Multiply each task's time limit."),
-    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai, server, anthropic or scripted."),
-    "--base-url": Shared(
-        "engine.base_url", str, "URL of an OpenAI-compatible server, including /v1. Implies --engine openai."
-    ),
-    "--model": Shared(
-        "engine.model", str, "Model for every role: a catalogue name, a GGUF file, or the server's model name."
-    ),
-    "--script": Shared("engine.script", str, "MODULE:FUNCTION that answers prompts. Implies --engine scripted."),
-    "--api-key-env": Shared(
-        "engine.api_key_env", str, "Name of the environment variable that holds the server's API key."
-    ),
-    "--min": Shared("solver.testgen.total_min", int, "Minimum number of tests in the suite."),
-    "--max": Shared("solver.testgen.total_max", int, "Maximum number of tests in the suite."),
-}
+    "--path": Shared("dataset", "A folder of tasks, or the name of a shipped dataset.", short="-p"),
+    "--include": Shared("include", "Run only tasks whose name matches. Repeatable.", list[str], "-i", "GLOB"),
+    "--exclude": Shared("exclude", "Leave out tasks whose name matches. Repeatable.", list[str], "-x", "GLOB"),
+    "--tag": Shared("tags", "Run only tasks that have this tag. Repeatable.", list[str], metavar="TAG"),
+    "--limit": Shared("limit", "Run at most this many tasks.", int, "-l"),
+    "--concurrency": Shared("concurrency", "Trials to run at the same time. Default: as many as pay off.", int, "-n"),
+    "--seeds": Shared("seeds", "Trials per task and agent. Default: 1.", int, "-k"),
+    "--agent": Shared("agents", "Agent: raw, best_of_n, hc, oracle, nop or your own module:Class. Repeatable. Default: "
+                      "the first three.", list[str], "-a", "AGENT"),
+    "--split": Shared("split", "Split: dev (the default), holdout (counted as a look) or all (oracle and nop only)."),
+    "--out": Shared("out", "The sweep directory: a path, or a URI such as s3://... Default: a new one below runs/.",
+                    short="-o"),
+    "--sandbox": Shared("sandbox", "Sandbox backend: auto (the default), docker or bwrap."),
+    "--network": Shared("network", "Network policy. mention (default): a network only where task.toml declares one; "
+                        "task: Harbor's default."),
+    "--grading": Shared("grading", "Grading mode. isolated (default): a fresh sandbox, unless a task asks otherwise; "
+                        "shared: the candidate's own."),
+    "--mlflow-uri": Shared("mlflow_uri", "An MLflow tracking server, or none. Default: SQLite beside the sweep "
+                           "directory."),
+    "--budget-tokens": Shared("budget.tokens", "Token budget of a trial, prompt and completion tokens together. "
+                              "Default: the model's.", int),
+    "--timeout-multiplier": Shared("budget.timeout_multiplier", "Multiply each task's time limit.", float),
+    "--engine": Shared("engine.kind", "Inference engine: embedded, openai, server, anthropic or scripted."),
+    "--base-url": Shared("engine.base_url", "URL of an OpenAI-compatible server, including /v1. Implies --engine "
+                         "openai."),
+    "--model": Shared("engine.model", "Model for every role: a catalogue name, a GGUF file, or the server's model "
+                      "name."),
+    "--script": Shared("engine.script", "MODULE:FUNCTION that answers prompts. Implies --engine scripted."),
+    "--api-key-env": Shared("engine.api_key_env", "Name of the environment variable that holds the server's API key."),
+    "--min": Shared("solver.testgen.total_min", "Minimum number of tests in the suite.", int),
+    "--max": Shared("solver.testgen.total_max", "Maximum number of tests in the suite.", int),
+}  # fmt: skip
 SWEEP = tuple(name for name, flag in SHARED.items() if not flag.field.startswith("solver."))
 TASKS = ("--path", "--include", "--exclude", "--tag", "--limit", "--split")
 ENGINE = ("--engine", "--base-url", "--model", "--script", "--api-key-env")
 
-Verb = Callable[..., int]
+Verb = Callable[..., int | None]
 
 
 def takes(*names: str) -> Callable[[Verb], Verb]:
@@ -113,12 +103,12 @@ def takes(*names: str) -> Callable[[Verb], Verb]:
 
     def parameter(name: str) -> inspect.Parameter:
         flag = SHARED[name]
-        option = typer.Option(*filter(None, (name, flag.short)), metavar=flag.metavar, help=flag.help)
+        option = Option(*filter(None, (name, flag.short)), metavar=flag.metavar, help=flag.help)
         return inspect.Parameter(_word(name), inspect.Parameter.KEYWORD_ONLY, default=None,
                                  annotation=Annotated[flag.kind | None, option])  # fmt: skip
 
     def with_flags(verb: Verb) -> Verb:
-        def called(**values: Any) -> int:
+        def called(**values: Any) -> int | None:
             return verb(given={name: values.pop(_word(name)) for name in names}, **values)
 
         parameters: list[inspect.Parameter] = []
@@ -151,10 +141,15 @@ def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
 
 
 def config_from(
-    file: str | None, given: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, sets: Sequence[str] = ()
+    file: str | None,
+    given: Mapping[str, Any],
+    *,
+    base: Mapping[str, Any] | None = None,
+    sets: Sequence[str] | None = None,
+    tester: str | None = None,
 ) -> "SweepConfig":
     """The settings of a run: defaults, then ``base`` (those of an earlier start) or the file, then the flags that were
-    given, then ``sets``, each ``KEY=VALUE``. Raises ``UserError``."""
+    given, then ``sets``, each ``KEY=VALUE``, then the models of ``--tester``. Raises ``UserError``."""
     from hc_ray.cli.config_loader import Flag, load_config, setting
 
     given = dict(given)
@@ -163,18 +158,18 @@ def config_from(
     if given.get("--script") and not given.get("--engine"):
         given["--engine"] = "scripted"
     flags = [
-        Flag(name, _loc(name), list(value) if isinstance(value, list | tuple) else value)
+        Flag(name, SHARED[name].field, list(value) if isinstance(value, list | tuple) else value)
         for name, value in given.items()
         if value not in (None, [], ())
-    ] + [setting(text) for text in sets]
+    ] + [setting(text) for text in sets or ()]
     config = load_config(file, flags, base=base)
     if config.engine.kind == "openai" and config.engine.urls and "model" not in config.engine.model_fields_set:
-        return load_config(file, base=base, flags=[*flags, Flag("--model", _loc("--model"), _only_model(config))])
-    return config
+        config = load_config(file, base=base, flags=[*flags, Flag("--model", "engine.model", _only_model(config))])
+    if tester is None:
+        return config
+    from hc_ray_actors.jobs.testers import with_testers
 
-
-def _loc(name: str) -> tuple[str, ...]:
-    return tuple(SHARED[name].field.split("."))
+    return with_testers(config, tester)
 
 
 def _only_model(config: "SweepConfig") -> str:
@@ -205,8 +200,19 @@ def _only_model(config: "SweepConfig") -> str:
     )
 
 
-def print_json(data: Any) -> None:
+def answer(as_json: bool, found: Any, *told: str | Section) -> None:
+    """What a verb found: as the one JSON object of a command, or as the sentences and tables that tell it."""
+    if as_json:
+        return print_json(found)
+    from hc_ray.reports.terminal import say, tell
+
+    for one in told:
+        say(one) if isinstance(one, str) else tell(one)
+
+
+def print_json(found: Any) -> None:
     """The one JSON object of a command."""
+    data = {"schema_version": 1, **found} if isinstance(found, dict) else found
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
 
 
@@ -216,9 +222,9 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, Sequence | set | frozenset) else str(value)
 
 
-def people(json_asked: bool) -> Any:
-    """Where words for people go: stdout, or stderr where stdout belongs to the JSON object."""
-    return sys.stderr if json_asked else sys.stdout
+def words_beside(as_json: bool) -> AbstractContextManager[Any]:
+    """What is printed meanwhile is for people: on stderr where stdout belongs to the JSON object."""
+    return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
 def sweep_store(out: str) -> "SweepStore":

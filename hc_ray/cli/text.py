@@ -1,16 +1,15 @@
 """The tables and sentences that the verbs print for people. Numbers come ready from the report and the plan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
-from hc_ray.reports.page import NOT_MEASURED, VERDICTS, number
+from hc_ray.reports.page import NOT_MEASURED, VERDICTS, Section, number
 from hc_ray.reports.progress import clock, counted
-from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table
+from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 
-Stream = IO[str] | None
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
             "place", "nodes", "notes", "config"}  # fmt: skip
 """What ``plan_data`` tells of a plan as it is."""
@@ -33,13 +32,13 @@ def plan_data(plan: Any) -> dict[str, Any]:
     }
 
 
-def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
+def tell_plan(plan: Any, *, whole: bool = False) -> None:
     """The plan of a sweep. ``whole`` lists every task."""
     config = plan.config
     agents = ", ".join(config.agents)
     asks_model = set(config.agents) - {"oracle", "nop"}
     engines = dict.fromkeys(_engine(one.config.engine) for one in plan.configs)
-    heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}", stream=stream)
+    heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}")
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
@@ -52,20 +51,21 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         ("minimum detectable effect", _effect(plan)),
         *(("note", note) for note in plan.notes),
     ]
-    table(("", ""), rows, stream=stream)
+    table(("", ""), rows)
     if len(plan.configs) > 1:
         told = [(one.name, label) for one, label in zip(plan.configs, _labels(plan), strict=True)]
-        table(("config", "differs in"), told if whole else told[:12], stream=stream)
-        if len(told) > 12 and not whole:
-            say(f"and {len(told) - 12} more configs (-v lists them)", stream=stream, style="dim")
+        tell(_first(told if whole else told[:12], len(told), ("config", "differs in")))
     if whole:
-        say("tasks to run: " + ", ".join(task.name for task in plan.taken), stream=stream, style="dim")
-    shown = plan.refused if whole else plan.refused[:5]
-    if shown:
-        table(("refused", "reason"), [(task.name, task.reason) for task in shown], stream=stream)
-        if len(shown) < len(plan.refused):
-            say(f"and {len(plan.refused) - len(shown)} more (-v lists them)", stream=stream, style="dim")
-    say(stream=stream)
+        say("tasks to run: " + ", ".join(task.name for task in plan.taken), style="dim")
+    refused = [(task.name, task.reason) for task in plan.refused]
+    tell(_first(refused if whole else refused[:5], len(refused), ("refused", "reason")))
+    say()
+
+
+def _first(rows: Sequence[Sequence[str]], count: int, columns: Sequence[str]) -> Section:
+    """Some of so many rows."""
+    more = [f"and {count - len(rows)} more (-v lists them)"] if count > len(rows) else []
+    return Section("", columns, rows, after=more)
 
 
 def _node(node: Any) -> str:
@@ -145,17 +145,14 @@ def tell_status(found: Mapping[str, Any]) -> None:
     if found["owner"] == "running":
         for line in found["engines"]:
             say(line)
-        if found["nodes"]:
-            table(NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]])
-    if found["running"]:
-        table(
-            ("running task", "agent", "seed", "stage", "best self-test score", "seconds"),
-            [
-                (trial["task"], trial["agent"], trial["seed"], trial["stage"],
-                 "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
-                for trial in found["running"]
-            ],
-        )  # fmt: skip
+        tell(Section("", NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]]))
+    columns = ("running task", "agent", "seed", "stage", "best self-test score", "seconds")
+    rows = [
+        (trial["task"], trial["agent"], trial["seed"], trial["stage"],
+         "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
+        for trial in found["running"]
+    ]  # fmt: skip
+    tell(Section("", columns, rows))
     if found["last_event"]:
         say(f"last event: {found['last_event']['type']}, {clock(found['last_event']['seconds_ago'])} ago", style="dim")
     for error in found["errors"]:

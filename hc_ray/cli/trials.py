@@ -1,20 +1,33 @@
-"""``show``, ``testgen``, ``regrade``, ``unseal``: one trial or suite explained, stored submissions graded again, and
-the verifier's output of a dev trial."""
+"""``show``, ``testgen``, ``regrade``, ``unseal``, ``audit``: one trial or suite explained, stored submissions graded
+again, the verifier's output of a dev trial, and the true quality of a sweep's self-tests."""
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, print_json, takes
-from hc_ray.domain.errors import OutputError
-from hc_ray.reports.page import VERDICTS
+from hc_ray.cli.options import (
+    ENGINE,
+    Config,
+    Given,
+    Json,
+    Out,
+    TestsBy,
+    Verbose,
+    answer,
+    config_from,
+    print_json,
+    takes,
+    words_beside,
+)
+from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.reports.page import VERDICTS, Section
 
 
 def show(
-    trial: Annotated[str, typer.Argument(help="OUT/TRIAL (part of the name is enough); OUT alone lists its trials.")],
+    trial: Annotated[str, Argument(help="OUT/TRIAL (part of the name is enough); OUT alone lists its trials.")],
     verbose: Verbose = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Explain one trial. Prints instruction, self-tests, pass matrix, candidates, and why one of them was submitted;
     -v adds every prompt."""
     from hc_ray.reports import trial_view as shows
@@ -26,36 +39,26 @@ def show(
     if not name:
         rows = rows_of(store)
         if len(rows) != 1:
-            _list(rows, as_json=as_json)
-            return 0
+            return answer(as_json, {"trials": rows}, _listed(rows))
         name = rows[0]["trial"]
     described = shows.describe(store, shows.find_trial(store, name))
     if as_json:
-        print_json(described)
-    else:
-        from hc_ray.reports.trial_text import tell
+        return print_json(described)
+    from hc_ray.reports.trial_text import tell
 
-        tell(described, out=out, verbose=verbose)
-    return 0
+    tell(described, out=out, verbose=verbose)
 
 
-def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+def _listed(rows: list[dict[str, Any]]) -> Section:
     """The trials that one can ask for."""
-    if as_json:
-        print_json({"schema_version": 1, "trials": rows})
-        return
-    from hc_ray.reports.terminal import say, table
-
-    table(
-        ("trial", "task", "agent", "seed", "verdict", "self-tests", "tokens"),
-        [
-            (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
-             "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
-            for row in rows
-        ],
-        numbers=("seed", "self-tests", "tokens"),
-    )  # fmt: skip
-    say(f"{len(rows)} finished trials; hc-ray show OUT/TRIAL explains one", style="dim")
+    told = [
+        (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
+         "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
+        for row in rows
+    ]  # fmt: skip
+    columns, end = ("trial", "task", "agent", "seed", "verdict"), ("self-tests", "tokens")
+    hint = f"{len(rows)} finished trials; hc-ray show OUT/TRIAL explains one"
+    return Section("", (*columns, *end), told, numbers=("seed", *end), after=[hint])
 
 
 def _place(trial: str) -> tuple[str, str]:
@@ -75,65 +78,45 @@ def _place(trial: str) -> tuple[str, str]:
 @takes("--min", "--max", "--sandbox", *ENGINE)
 def testgen(
     given: Given,
-    path: Annotated[str, typer.Option("--path", "-p", help="The folder of one task.")],
+    path: Annotated[str, Option("--path", "-p", help="The folder of one task.")],
     config: Config = None,
-    tester: Annotated[
-        str | None,
-        typer.Option(
-            "--tester",
-            help="Models that write the tests, comma-separated: local, a model name, MODEL@URL or module:function.",
-        ),
-    ] = None,
+    tester: TestsBy = None,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Generate self-tests from a task's instruction alone. Shows which tests the gate admits, and why."""
-    settings = config_from(config, given)
+    settings = config_from(config, given, tester=tester)
     from hc_ray_actors.jobs.single import make_suite
 
-    if tester is not None:
-        from hc_ray_actors.jobs.testers import with_testers
-
-        settings = with_testers(settings, tester)
     suite = make_suite(settings, path)
     data = suite.model_dump(mode="json")
-    gate = data.pop("gate")
     if as_json:
-        told = {**data, "hash": suite.hash, "coverage": suite.covered}
-        print_json({"schema_version": 1, "suite": told, "gate": gate})
-        return 0
+        gate = data.pop("gate")
+        return print_json({"suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate})
     from hc_ray.reports.terminal import say
     from hc_ray.reports.trial_text import tell_suite
     from hc_ray.reports.trial_view import told_suite
 
-    tell_suite(told_suite({**data, "gate": gate}))
-    say(
-        f"\n{suite.prompt_tokens} prompt tokens, {suite.completion_tokens} completion tokens; suite {suite.hash[:12]}",
-        style="dim",
-    )
-    return 0
+    tell_suite(told_suite(data))
+    cost = f"{suite.prompt_tokens} prompt tokens, {suite.completion_tokens} completion tokens"
+    say(f"\n{cost}; suite {suite.hash[:12]}", style="dim")
 
 
-def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_json: Json = False) -> int:
+def regrade(out: Out, as_json: Json = False) -> int:
     """Grade a sweep's stored submissions again with the current tests. Changes no stored result."""
     from hc_ray_actors.jobs.regrade import regrade as grade_again
 
     rows = grade_again(out)
-    if as_json:
-        print_json({"schema_version": 1, "trials": rows})
-    else:
-        from hc_ray.reports.terminal import say, table
-
-        changed = [row for row in rows if row["before"] != row["after"]]
-        if changed:
-            table(
-                ("trial", "before", "after", "cause"),
-                [(row["trial"], VERDICTS[row["before"]], VERDICTS[row["after"]], row.get("cause")) for row in changed],
-            )
-        say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
+    changed = [
+        (row["trial"], VERDICTS[row["before"]], VERDICTS[row["after"]], row.get("cause"))
+        for row in rows
+        if row["before"] != row["after"]
+    ]
+    told = f"{len(rows)} submissions graded again, {len(changed)} verdicts differ"
+    answer(as_json, {"trials": rows}, Section("", ("trial", "before", "after", "cause"), changed), told)
     return 3 if any(row["after"] is None for row in rows) else 0
 
 
-def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> int:
+def unseal(trial: Annotated[str, Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> None:
     """Show the verifier's output for a dev trial. Prints verdict, rewards and test output; each look is logged."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.stores.sweep_directory import SweepStore
@@ -143,17 +126,48 @@ def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")]
     if not name:
         raise OutputError(f"{trial}: unseal needs one trial, OUT/TRIAL; hc-ray show {trial} lists them")
     kept = look(out, shows.find_trial(SweepStore(out), name))
-    if as_json:
-        print_json(kept)
-        return 0
-    from hc_ray.reports.terminal import say
-
     verdict = kept["verdict"]
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
     told = f"{kept['trial']}: {VERDICTS[verdict['passed']]} ({verdict['cause']})"
-    say(f"{told}, rewards: {rewards}, witness: {verdict['witness']}")
-    if verdict["detail"]:
-        say(verdict["detail"])
-    say(kept["output"].rstrip() or "test.sh printed nothing")
-    say(f"This look has been logged. Looks at this dataset so far: {kept['looks']}.", style="dim")
-    return 0
+    answer(
+        as_json,
+        kept,
+        f"{told}, rewards: {rewards}, witness: {verdict['witness']}",
+        *filter(None, [verdict["detail"]]),
+        kept["output"].rstrip() or "test.sh printed nothing",
+        f"This look has been logged. Looks at this dataset so far: {kept['looks']}.",
+    )
+
+
+def audit(
+    out: Out,
+    self_tests: Annotated[
+        bool,
+        Option(
+            "--self-tests/--no-self-tests",
+            help="Audit the self-tests too. --no-self-tests only grades the candidates, which is fast.",
+        ),
+    ] = True,
+    split: Annotated[
+        str, Option("--split", help="The sweep's split: dev or holdout. A holdout audit counts as a look.")
+    ] = "dev",
+    as_json: Json = False,
+) -> int:
+    """Measure a sweep's self-tests against the hidden tests. Also grades every candidate. Writes audit.json."""
+    if split not in ("dev", "holdout"):
+        raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
+    from hc_ray.reports.audit_section import quality_section
+    from hc_ray.reports.terminal import say
+    from hc_ray_actors.jobs import audit as auditing
+
+    with words_beside(as_json):
+        prepared = auditing.prepare(out, self_tests=self_tests, split=split)
+        if prepared.tests_changed:
+            changed = (
+                "The hidden tests changed since this sweep: the audit uses the new ones, its verdicts the old ones."
+            )
+            say(changed, style="yellow")
+        summary, _ = auditing.run(prepared, told=lambda line: say(line, style="dim"))
+    saved = f"\nSaved in {out}/audit.json; `hc-ray report {out}` includes it."
+    answer(as_json, summary, quality_section(summary), saved)
+    return 3 if summary["tasks"]["lost_end_states"] else 0

@@ -63,7 +63,7 @@ class Climb:
         paths = [path for path in self._store.list("climb") if path != DECLARED]
         stored = {path: Record.model_validate_json(self._store.read(path)) for path in paths}
         for number in range(1, self.config.generations + 1):
-            if self.tokens >= self.config.tokens or self.failed >= self.config.confirmations:
+            if self.ended_by != "generations":
                 return
             known = [stored[path] for place in range(PROPOSERS) if (path := f"climb/{number}-{place}.json") in stored]
             if len(known) < PROPOSERS or any(one.decision is None for one in known):

@@ -3,15 +3,13 @@ limits are those of the fields in ``domain.config``; the box of a climb lies wit
 
 import typing
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from typing import Any, Literal, NamedTuple
-
-from pydantic import BaseModel
 
 from hc_ray.agent.prompt_formats import plans
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, changed
 
 Kind = Literal["whole", "number", "ladder", "switch", "choice", "lead", "text"]
 """``ladder``: numbers that move together; ``lead``: names, of which the first is chosen."""
@@ -95,7 +93,7 @@ class Knob(NamedTuple):
 
     def at(self, solver: SolverConfig) -> Any:
         """Its value in a config, as JSON has it."""
-        value = value_of(solver, self.key.removeprefix("solver."))
+        value: Any = reduce(getattr, self.key.removeprefix("solver.").split("."), solver)
         return list(value) if isinstance(value, tuple) else value
 
     def place(self, value: Any) -> Any:
@@ -110,8 +108,7 @@ def _fresh(site: Site) -> int:
     solver = site.solver
     if solver.agent_style == "loop":
         return 1 + (solver.max_rounds - 1) * solver.samples
-    later = (solver.max_rounds - 1) * max(solver.samples, solver.samples_max)
-    return solver.samples + later
+    return solver.samples + (solver.max_rounds - 1) * max(solver.samples, solver.samples_max)
 
 
 def _greedy(site: Site) -> int:
@@ -177,25 +174,13 @@ def live(site: Site) -> tuple[Knob, ...]:
     return tuple(knob for knob in _TABLE if knob.turner == "climb" and not knob.lacks(site))
 
 
-def value_of(owner: BaseModel, key: str) -> Any:
-    """The value of a dotted key."""
-    here: Any = owner
-    for part in key.split("."):
-        here = getattr(here, part)
-    return here
-
-
 def with_value(solver: SolverConfig, key: str, value: Any) -> SolverConfig:
     """A solver config with another value for ``solver.…``. Raises pydantic's ``ValidationError``."""
-    data = solver.model_dump()
-    *above, name = key.removeprefix("solver.").split(".")
-    (data[above[0]] if above else data)[name] = value
-    return SolverConfig.model_validate(data)
+    return SolverConfig.model_validate(changed(solver.model_dump(), {key.removeprefix("solver."): value}))
 
 
 @cache
 def field_of(key: str) -> Any:
     """The field of a dotted key."""
     *above, name = key.split(".")
-    owner: Any = type(value_of(SweepConfig(), ".".join(above)))
-    return owner.model_fields[name]
+    return type(reduce(getattr, above, SweepConfig())).model_fields[name]

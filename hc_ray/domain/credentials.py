@@ -66,11 +66,9 @@ def without_secrets() -> dict[str, str]:
 def forget_secrets() -> None:
     """Take every secret out of this process's environment: nothing that it starts from now on inherits one."""
     kept = without_secrets()
-    for name in list(os.environ):
-        if name not in kept:
-            del os.environ[name]
-        elif os.environ[name] != kept[name]:
-            os.environ[name] = kept[name]
+    for name in os.environ.keys() - kept.keys():
+        del os.environ[name]
+    os.environ.update(kept)
 
 
 def of_stores() -> list[str]:

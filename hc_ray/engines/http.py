@@ -4,7 +4,6 @@ that speaks HTTP to an engine."""
 import asyncio
 import contextlib
 import json
-import math
 import time
 from typing import Any
 
@@ -14,7 +13,7 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.engines.remote import TOO_LONG, VERSION, Again, RemoteModel, retry_after
-from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, reasoning_of, request_of, sampling_fields, text_of
+from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, request_of, sampling_fields, text_of
 
 POOL = 4
 """Connections of one HTTP client."""
@@ -44,7 +43,7 @@ class Clients:
             finally:
                 self._busy[at] -= 1
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         for client in self._clients:
             await client.aclose()
 
@@ -53,10 +52,6 @@ class HttpModel(RemoteModel[Clients]):
     """Implements ``ports.Model``."""
 
     plain_sampling = sampling_fields(Sampling())
-
-    def __init__(self, base_url: str, model: str, **more: Any) -> None:
-        super().__init__(base_url, model, **more)
-        self._tokenizer: str | None = ""  # "" = not tried yet, None = the server offers none
 
     async def complete(self, prompt: Prompt, slot: int | None = None) -> Completion:
         """Answer one prompt. A prompt that does not fit the model's context is no failure of the server: it is answered
@@ -77,20 +72,15 @@ class HttpModel(RemoteModel[Clients]):
             raise self._failure(answer)
         return self._completion(answer, seconds)
 
-    async def count_tokens(self, text: str) -> int:
-        """Tokens by the server's ``/tokenize`` (llama.cpp, vLLM); where it has none, one per three bytes."""
-        if self._tokenizer is not None:
-            roots = [self._tokenizer] if self._tokenizer else [_root(self._base_url), self._base_url]
-            for root in roots:
-                # llama.cpp reads `content`, vLLM reads `model` and `prompt`.
-                body = {"content": text, "model": self.model, "prompt": text}
-                answer = await self._post(f"{root}/tokenize", body)
-                if (count := _token_count(answer)) is not None:
-                    self._tokenizer = root
-                    return count
-            if not self._tokenizer:
-                self._tokenizer = None
-        return math.ceil(len(text.encode()) / 3)
+    async def _counted(self, text: str) -> int | None:
+        # llama.cpp reads `content`, vLLM reads `model` and `prompt`.
+        body = {"content": text, "model": self.model, "prompt": text}
+        answer = await self._post(f"{_root(self._base_url)}/tokenize", body)
+        try:
+            data = answer.json() if answer.status_code == 200 else {}
+            return int(data["count"]) if "count" in data else len(data["tokens"])
+        except (ValueError, KeyError, TypeError):
+            return None
 
     async def models(self) -> tuple[str, ...]:
         """Names that the server lists; empty where it lists none. Raises ``EngineError`` when it cannot be reached."""
@@ -110,9 +100,8 @@ class HttpModel(RemoteModel[Clients]):
             for entry in listed.json()["data"]:
                 if entry.get("id") == self.model and isinstance(entry.get("max_model_len"), int):
                     return int(entry["max_model_len"])
-        with contextlib.suppress(
-            ValueError, KeyError, TypeError, EngineError
-        ):  # what has no such page says so as it likes
+        # What has no such page says so as it likes.
+        with contextlib.suppress(ValueError, KeyError, TypeError, EngineError):
             props = await self._send("GET", f"{_root(self._base_url)}/props", None)
             return int(props.json()["default_generation_settings"]["n_ctx"])
         return None
@@ -140,9 +129,6 @@ class HttpModel(RemoteModel[Clients]):
             trust_env=trust_env,
         )
 
-    async def _close(self, client: Clients) -> None:
-        await client.aclose()
-
     async def _post(self, url: str, body: dict[str, Any]) -> httpx.Response:
         return await self._send("POST", url, body)
 
@@ -166,11 +152,11 @@ class HttpModel(RemoteModel[Clients]):
         try:
             data = answer.json()
             choice = data["choices"][0]
-            usage = data.get("usage") or {}
+            usage, message = data.get("usage") or {}, choice.get("message") or {}
             return Completion(
                 text=text_of(data),
                 tool_calls=calls_of(data),
-                reasoning=reasoning_of(data),
+                reasoning=str(message.get("reasoning_content") or message.get("reasoning") or ""),
                 prompt_tokens=usage.get("prompt_tokens"),
                 cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
                 completion_tokens=usage.get("completion_tokens"),
@@ -191,11 +177,3 @@ class HttpModel(RemoteModel[Clients]):
 def _root(base_url: str) -> str:
     head, _, last = base_url.rpartition("/")
     return head if VERSION.fullmatch(last) else base_url
-
-
-def _token_count(answer: httpx.Response) -> int | None:
-    try:
-        data = answer.json() if answer.status_code == 200 else {}
-        return int(data["count"]) if "count" in data else len(data["tokens"])
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -9,6 +9,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Message, Prompt
 from hc_ray.domain.value import Value
+from hc_ray.engines.speed import Speed
 
 _ASKED = "# A function that {does} of a list of numbers, with a short comment above each line.\ndef solve(numbers):\n"
 _DOES = ("returns the sum", "returns the mean", "finds the largest", "finds the smallest", "counts the even ones")
@@ -22,23 +23,11 @@ class Level(Value):
     """What was seen at one concurrency."""
 
     concurrency: int
-    requests: int
     output_tokens_per_second: float
     prompt_tokens_per_second: float
     """Read meanwhile."""
     p95_seconds: float
     """Of one request."""
-
-
-class Knee(Value):
-    """The curve, and the smallest concurrency that reaches 95 % of its peak."""
-
-    levels: tuple[Level, ...]
-    knee: int
-    answer_tokens_per_second: float
-    """Of answers alone, at the best concurrency: what reading their prompts took is left out."""
-    prompt_tokens_per_second: float
-    """Of prompts alone, as many at once as the knee."""
 
 
 async def find_knee(
@@ -49,11 +38,13 @@ async def find_knee(
     seconds: float = 10.0,
     max_tokens: int = 64,
     chat: bool = False,
-) -> Knee:
-    """Keep ``concurrency`` requests in flight for ``seconds`` at every level; after the first ``surely`` of them only
-    as long as a level gains. The model must let so many
-    through, and an embedded server must have so many slots. ``chat``: ask in that form, not for completions. Raises
-    ``EngineError`` when the server fails or counts no tokens."""
+) -> tuple[list[Level], Speed]:
+    """The curve, and the engine's speed at its knee, the smallest concurrency that reaches 95 % of the peak.
+
+    Keeps ``concurrency`` requests in flight for ``seconds`` at every level; after the first ``surely`` of them only
+    as long as a level gains. The model must let so many through, and an embedded server must have so many slots.
+    ``chat``: ask in that form, not for completions. Raises ``EngineError`` when the server fails or counts no tokens.
+    """
     await model.complete(_prompt(0, 8, chat))  # the first request pays for what is loaded lazily
     seen: list[Level] = []
     rates: dict[int, float] = {}
@@ -68,18 +59,13 @@ async def find_knee(
     prefill = await _prefill(model, knee, seconds, chat)
     # Where reading overlaps with writing, as on a GPU, at most half of the time counts as spent on it.
     reading = min(0.5, peak.prompt_tokens_per_second / prefill)
-    return Knee(
-        levels=tuple(seen),
-        knee=knee,
-        answer_tokens_per_second=peak.output_tokens_per_second / (1 - reading),
-        prompt_tokens_per_second=prefill,
-    )
+    answers = peak.output_tokens_per_second / (1 - reading)
+    return seen, Speed(knee=knee, completion_tokens_per_second=answers, prompt_tokens_per_second=prefill)
 
 
 def knee_of(rates: Mapping[int, float]) -> int:
     """The smallest concurrency that reaches 95 % of the best throughput (tokens a second by concurrency)."""
-    best = max(rates.values())
-    return min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * best)
+    return min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * max(rates.values()))
 
 
 def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt:
@@ -93,7 +79,6 @@ def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt
         max_tokens=max_tokens,
         temperature=0.7,
         seed=number,
-        stop=(),
     )
 
 
@@ -113,7 +98,6 @@ async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: i
     spans = sorted(answer.seconds for _, answer in answers)
     return Level(
         concurrency=concurrency,
-        requests=len(answers),
         output_tokens_per_second=_rate(answers, "completion_tokens", seconds),
         prompt_tokens_per_second=_rate(answers, "prompt_tokens", seconds),
         p95_seconds=spans[min(len(spans) - 1, int(0.95 * len(spans)))],

@@ -34,11 +34,9 @@ def for_context(tokens: int, *, assumed: bool = False) -> tuple[Profile, str]:
     profile = shipped("capable").model_copy(update={"context_tokens": tokens})
     if tokens >= WHOLE_CONTEXT:
         return profile, has
-    short = {
-        "solver.max_answer_tokens": min(profile.settings["solver.max_answer_tokens"], tokens // _ANSWER_SHARE),
-        "solver.testgen.answer_tokens": min(profile.settings["solver.testgen.answer_tokens"], tokens // _ANSWER_SHARE),
-        "solver.observation_chars": _SMALL_OUTPUT,
-    }
+    answers = ("solver.max_answer_tokens", "solver.testgen.answer_tokens")
+    short = {key: min(profile.settings[key], tokens // _ANSWER_SHARE) for key in answers}
+    short["solver.observation_chars"] = _SMALL_OUTPUT
     why = f"{has}; below {WHOLE_CONTEXT:,} answers and outputs are shortened"
     return profile.model_copy(update={"settings": {**profile.settings, **short}}), why
 

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import email.utils
 import functools
+import math
 import random
 import re
 import time
@@ -41,6 +42,8 @@ class RemoteModel(Generic[_Client]):
     in ``refused``, also of ``probe``, is not sent."""
 
     plain_sampling: Mapping[str, float] = {}
+    _counts = True
+    """Until the server is seen to count no tokens of a text."""
 
     def __init__(
         self,
@@ -66,25 +69,31 @@ class RemoteModel(Generic[_Client]):
         self._refused = frozenset(refused)
         self._slots = asyncio.Semaphore(parallel)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.shown_url!r}, {self.model!r})"
-
     @property
     def shown_url(self) -> str:
         """The base URL without a user name or password."""
         parts = urlsplit(self._base_url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
+    async def count_tokens(self, text: str) -> int:
+        """By the server's own count; where it has none, one token per three bytes."""
+        if self._counts and text.strip():
+            if (count := await self._counted(text)) is not None:
+                return count
+            self._counts = False
+        return math.ceil(len(text.encode()) / 3)
+
+    async def _counted(self, text: str) -> int | None:
+        """Tokens as the server counts them; None where it does not."""
+        raise NotImplementedError
+
     async def aclose(self) -> None:
         """Close the connections."""
         if client := self.__dict__.pop("_client", None):
-            await self._close(client)
+            await client.close()
 
     def _open(self, *, trust_env: bool) -> _Client:
-        """A client. ``trust_env``: it may use the proxies that the environment names."""
-        raise NotImplementedError
-
-    async def _close(self, client: _Client) -> None:
+        """A client, which has a ``close``. ``trust_env``: it may use the proxies that the environment names."""
         raise NotImplementedError
 
     @functools.cached_property

@@ -24,7 +24,7 @@ _FROM = np.dtype([("scale", "<f2"), ("least", "<f2"), ("nibbles", "u1", 16)])
 _TO = np.dtype([("scale", "<f2"), ("values", "i1", _BLOCK)])
 _FIXED = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a metadata value, by its type; the two other types are texts and arrays."""
-_TEXT, _ARRAY, _UINT32 = 8, 9, 4
+_TEXT, _ARRAY = 8, 9
 _ROWS = 1 << 16
 """Blocks that are converted at once."""
 
@@ -65,7 +65,7 @@ def requantise(source: Path, target: Path) -> None:
                 else:
                     new.write(old.read(lengths[matrix.offset]))
                 _pad(new, alignment)
-    except (struct.error, ValueError, KeyError, MemoryError) as error:
+    except (struct.error, ValueError, KeyError, MemoryError, OverflowError) as error:
         raise ModelError(f"{source}: not a GGUF file that can be read: {error}") from None
 
 
@@ -98,11 +98,9 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
     alignment = 32
     for _ in range(pairs):
         key, (kind,) = _read_text(stream), struct.unpack("<I", stream.read(4))
-        begin = stream.tell()
-        _skip(stream, kind)
-        if key == b"general.alignment" and kind == _UINT32:
-            stream.seek(begin)
-            (alignment,) = struct.unpack("<I", stream.read(4))
+        value = _read_value(stream, kind)
+        if key == b"general.alignment":
+            alignment = int.from_bytes(value, "little")
     end = stream.tell()
     matrices = [_read_info(stream) for _ in range(count)]
     after = stream.tell()
@@ -112,18 +110,18 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
     return metadata, alignment, matrices
 
 
-def _skip(stream: BinaryIO, kind: int) -> None:
+def _read_value(stream: BinaryIO, kind: int) -> bytes:
+    """A metadata value as it stands, without a text's length; of texts in an array nothing."""
     if kind == _TEXT:
-        _read_text(stream)
-    elif kind == _ARRAY:
-        inner, count = struct.unpack("<IQ", stream.read(12))
-        if inner in _FIXED:
-            stream.seek(_FIXED[inner] * count, 1)
-        else:
-            for _ in range(count):
-                _skip(stream, inner)
-    else:
-        stream.seek(_FIXED[kind], 1)
+        return _read_text(stream)
+    if kind != _ARRAY:
+        return stream.read(_FIXED[kind])
+    inner, count = struct.unpack("<IQ", stream.read(12))
+    if inner in _FIXED:
+        return stream.read(_FIXED[inner] * count)
+    for _ in range(count):
+        _read_value(stream, inner)
+    return b""
 
 
 def _read_text(stream: BinaryIO) -> bytes:

@@ -1,6 +1,6 @@
 """A model whose answers are a function of the prompt: deterministic, for tests and for checking the harness."""
 
-import importlib
+import pkgutil
 import re
 from collections.abc import Callable
 
@@ -38,14 +38,10 @@ class ScriptedModel:
 
 def load_script(name: str) -> Callable[[Prompt], str]:
     """The function that ``module:function`` names. Raises ``ConfigError`` where there is none."""
-    module_name, colon, function_name = name.partition(":")
-    if not (module_name and colon and function_name):
-        raise ConfigError(f"script {name!r}: must have the form module:function")
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
+        function = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"script {name!r}: {error}") from None
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise ConfigError(f"script {name!r}: {module_name} has no function {function_name!r}")
+    if ":" not in name or not callable(function):
+        raise ConfigError(f"script {name!r}: must name a function in the form module:function")
     return function  # type: ignore[no-any-return]

@@ -64,14 +64,8 @@ class ServerProcess:
         self._log_path, self._start_seconds, self._patience = log_path, start_seconds, patience
         self._host, self._port, self._key = host, port, key
         self._process: subprocess.Popen[bytes] | None = None
-        self._base_url: str | None = None
-
-    @property
-    def base_url(self) -> str:
-        """The server's URL up to and including ``/v1``. Raises ``EngineError`` before ``start``."""
-        if self._base_url is None:
-            raise EngineError(f"{self._what} has not been started")
-        return self._base_url
+        self.base_url: str | None = None
+        """The server's URL up to and including ``/v1``; None before ``start``."""
 
     @property
     def pid(self) -> int | None:
@@ -83,7 +77,7 @@ class ServerProcess:
 
         Raises ``ConfigError`` for a program that is not here, ``EngineError`` for any other failure to start, with what
         the server said last."""
-        if self.alive():
+        if self.base_url and self.alive():
             return self.base_url
         self.stop()
         program = program_of(self._command)
@@ -91,7 +85,7 @@ class ServerProcess:
             raise ConfigError(f"{self._what}: no program {program} on {socket.gethostname()}; give its path there")
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + self._start_seconds
-        for attempt in range(1, PORT_ATTEMPTS + 1):
+        for _ in range(PORT_ATTEMPTS):
             port = self._port or free_port(self._host)
             try:
                 return self._start(port, until)
@@ -99,9 +93,8 @@ class ServerProcess:
                 self.stop()
                 if self._port or not isinstance(fault, EngineError) or is_free(self._host, port):
                     raise
-                if attempt == PORT_ATTEMPTS:
-                    raise EngineError(f"{self._what}: something else took each of {attempt} ports; {fault}") from None
-        raise AssertionError
+                last = fault
+        raise EngineError(f"{self._what}: something else took each of {PORT_ATTEMPTS} ports; {last}")
 
     def _start(self, port: int, until: float) -> str:
         with self._log_path.open("ab") as log:
@@ -123,8 +116,8 @@ class ServerProcess:
                 limit = f"{self._what} was not ready within {self._start_seconds:g} s"
                 raise EngineError(f"{limit}{self._told(self._log())}{self._patience}")
             time.sleep(0.05)
-        self._base_url = f"{url}/v1"
-        return self._base_url
+        self.base_url = f"{url}/v1"
+        return self.base_url
 
     def _fault(self, log: list[str]) -> Exception:
         return EngineError(f"{self._what} could not start{self._told(log)}")
@@ -139,9 +132,9 @@ class ServerProcess:
 
     def alive(self) -> bool:
         """The process runs and answers its health check."""
-        if self.pid is None or self._base_url is None:
+        if self.pid is None or self.base_url is None:
             return False
-        return _healthy(self._base_url.removesuffix("/v1"), self._key, timeout=15.0)
+        return _healthy(self.base_url.removesuffix("/v1"), self._key, timeout=15.0)
 
     def wait(self) -> None:
         """Until the server ends."""
@@ -150,7 +143,7 @@ class ServerProcess:
 
     def stop(self) -> None:
         """End the server and everything in its process group. Idempotent."""
-        process, self._process, self._base_url = self._process, None, None
+        process, self._process, self.base_url = self._process, None, None
         if process is None:
             return
         assert process.stdin is not None

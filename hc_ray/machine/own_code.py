@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from hashlib import sha256
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -29,15 +30,10 @@ _OURS = ("hc_ray", "hc_ray_actors")
 def settled(config: SweepConfig) -> SweepConfig:
     """The config with the digest in every name of one's own, each looked at. Raises ``ConfigError`` for a name that
     stands for nothing, or for something that does not fit."""
-    agents = tuple(keep(name) if OWN.fullmatch(name) else name for name in config.agents)
-    selector = config.solver.selector
-    if OWN.fullmatch(selector):
-        solver = config.solver.model_copy(update={"selector": keep(selector)})
-        selector_of(solver.selector)
-        config = config.model_copy(update={"solver": solver})
-    for name in agents:
-        if OWN.fullmatch(name):
-            agent_of(name)
+    agents = tuple(keep(name, agent_of) if OWN.fullmatch(name) else name for name in config.agents)
+    if OWN.fullmatch(config.solver.selector):
+        selector = keep(config.solver.selector, selector_of)
+        config = config.model_copy(update={"solver": config.solver.model_copy(update={"selector": selector})})
     return config if agents == config.agents else config.model_copy(update={"agents": agents})
 
 
@@ -65,8 +61,8 @@ def selector_of(name: str) -> Any:
     return found
 
 
-def keep(name: str) -> str:
-    """The name with the digest of its source, of which a copy is made. Raises ``ConfigError``."""
+def keep(name: str, look: Callable[[str], Any] | None = None) -> str:
+    """The name with the digest of its source, of which a copy is made and ``look`` is taken. Raises ``ConfigError``."""
     module, attribute, before = _parts(name)
     files = _source(name, module.partition(".")[0])
     digest = _digest(files)
@@ -83,6 +79,8 @@ def keep(name: str) -> str:
             made.rename(folder)
         except OSError:  # another sweep was faster
             shutil.rmtree(made)
+    if look:
+        look(f"{module}:{attribute}@{digest}")
     return f"{module}:{attribute}@{digest}"
 
 

@@ -85,9 +85,7 @@ def is_alive(owner: str) -> bool:
     start = rest.partition("-")[0]
     if not dash or not number.isdigit() or not start.isdigit():
         return False
-    if start == "0":  # made where there is no /proc
-        return _answers(int(number))
-    if not Path(f"/proc/{number}").exists():  # /proc may hide other users' processes
+    if start == "0" or not Path(f"/proc/{number}").exists():  # there is no /proc, or it hides other users' processes
         return _answers(int(number))
     return _started(int(number)) == int(start)
 
@@ -104,8 +102,6 @@ def _started(pid: int) -> int | None:
 def _answers(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as fault:
+        return isinstance(fault, PermissionError)  # another user's
     return True

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hc_ray.machine.sealed_guard import relative_to
+from hc_ray.machine.sealed_guard import open_at as open_at
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Linux only; other systems may import this module, and are told by ``bwrap_sandbox.probe`` why they cannot use it."""
@@ -16,12 +16,6 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MAX_DEPTH = 200
 """Folders within folders that are looked at; every level costs a descriptor."""
-
-
-def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
-    """A descriptor of what an open folder holds under a name."""
-    with relative_to(folder):
-        return os.open(name, flags, mode, dir_fd=folder)
 
 
 @contextmanager

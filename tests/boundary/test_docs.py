@@ -25,7 +25,7 @@ def hooks() -> ModuleType:
         ("```sh\nhc-ray sweep -p x \\\n    --seed 3\n```", "No such option: --seed"),
         ("```console\nray exec cluster.yaml 'hc-ray show; exit'\n```", "Missing parameter: trial"),
         ("```sh\nhc-ray sweep --set solver.sample=8 | tee log\n```", "did you mean solver.samples?"),
-        ("```yaml\nengine:\n  gpu: 2\n```", "did you mean 'gpus'?"),
+        ("```yaml\nengine:\n  gpu: 2\n```", "did you mean engine.gpus?"),
         ("Say `hc-ray tasks chek FOLDER`.", "No such command 'chek'"),
         ("It is `solver.sample: 8` in a config.", "`solver.sample` is no setting"),
         ("Call `scripts/nothing --all`.", "`scripts/nothing` does not exist"),

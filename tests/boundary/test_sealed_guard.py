@@ -9,7 +9,7 @@ from tests.fakes.processes import ran
 
 def at(name: str, folder: str, flags: str = "0") -> str:
     """The code that opens a name relative to a folder that it names."""
-    return f"folder = os.open({folder}, 0)\nwith guard.relative_to(folder): os.open('{name}', {flags}, dir_fd=folder)"
+    return f"guard.open_at('{name}', {flags}, os.open({folder}, 0))"
 
 
 ELSEWHERE = "os.chdir(root); open('sealed/test.sh')"
@@ -39,7 +39,7 @@ os.rename('sealed/out', 'o', src_dir_fd=folder, dst_dir_fd=folder)
 """
 HERE = """
 os.chdir(root)
-with guard.relative_to(os.open('/', 0)): os.rename('sealed/test.sh', 'moved')
+os.rename('sealed/test.sh', 'moved')
 """
 WAYS = {
     "by its path": "open(sealed / 'test.sh')",
@@ -71,9 +71,9 @@ WAYS = {
     "by linking to it from an open folder": NAMED,
     "by a sealed link that leads out": OUT,
     "by a sealed link that leads out, in a folder that is named": at("sealed/out", "root"),
-    "by its path, while a folder is named": "with guard.relative_to(os.open('/', 0)): open(sealed / 'out')",
+    "by its path, while a folder is named": "guard.open_at(str(sealed / 'out'), 0, os.open('/', 0))",
     "by a relative path through a link and up again": "os.chdir(root); open('deep/../test.sh')",
-    "by moving it, relative to where one works, while a folder is named": HERE,
+    "by moving it, relative to where one works": HERE,
     "by a hard link where no more can be opened": FULL,
     "by a hard link of a file that got it while others looked": LATE,
     "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",

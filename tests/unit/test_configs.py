@@ -1,6 +1,7 @@
 """The configs of a sweep: how they are written, what they may differ in, which agent runs under which, and what they
 share."""
 
+import contextlib
 import io
 import json
 
@@ -94,7 +95,7 @@ def test_set_varies_a_key_and_wins_over_the_file(tmp_path):
     (file := tmp_path / "mine.yaml").write_text("grid: {solver.samples: [1]}\n")
     config = config_from(str(file), {}, sets=["grid.solver.samples=[2, 4]", "configs=[{name: a, solver.repairs: 1}]"])
     assert [variant.name for variant in variants(config)] == ["a samples=2", "a samples=4"]
-    with pytest.raises(ConfigError, match=r"--set grid\.solver\.samplse: .* mean grid\.solver\.samples\?"):
+    with pytest.raises(ConfigError, match=r"--set: unknown key grid\.solver\.samplse; .* mean grid\.solver\.samples\?"):
         config_from(None, {}, sets=["grid.solver.samplse=[2]"])
     with pytest.raises(ConfigError, match=r"--set grid: solver\.samples needs a list"):
         config_from(str(file), {}, sets=["grid.solver.samples=2"])
@@ -211,7 +212,8 @@ def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_
     ]  # fmt: skip
     assert "each agent's configs with its first" in summary["compared"]
     stream = io.StringIO()
-    tell_report(summary, stream)
+    with contextlib.redirect_stdout(stream):
+        tell_report(summary)
     page = report.html(summary)
     for told in (stream.getvalue(), page):
         assert "wide: samples=8" in told and "after Holm" in told and "each agent" in told

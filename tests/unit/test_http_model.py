@@ -187,10 +187,10 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
 
 async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
     async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
-        found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
-        rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
+        curve, speed = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
+        rates = {level.concurrency: level.output_tokens_per_second for level in curve}
         assert rates[1] < rates[2] < rates[4]
-        assert found.knee in (4, 8) and found.answer_tokens_per_second > max(rates.values())
+        assert speed.knee in (4, 8) and speed.completion_tokens_per_second > max(rates.values())
 
 
 async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch):
@@ -198,14 +198,14 @@ async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch)
 
     async def measured(_, concurrency, *__):
         return Level(
-            concurrency=concurrency, requests=1, output_tokens_per_second=rates[concurrency],
+            concurrency=concurrency, output_tokens_per_second=rates[concurrency],
             prompt_tokens_per_second=0.0, p95_seconds=1.0,
         )  # fmt: skip
 
     monkeypatch.setattr(knee, "_measure", measured)
     async with speaking() as (_, model):
-        found = await find_knee(model, levels=tuple(rates), surely=2, seconds=0.05)
-        assert [level.concurrency for level in found.levels] == [1, 2, 4, 8] and found.knee == 4
+        curve, speed = await find_knee(model, levels=tuple(rates), surely=2, seconds=0.05)
+        assert [level.concurrency for level in curve] == [1, 2, 4, 8] and speed.knee == 4
 
 
 class OneAfterAnother:
@@ -221,11 +221,10 @@ class OneAfterAnother:
 
 
 async def test_a_prompt_that_waits_is_not_half_read_and_what_prompts_took_is_no_slowness_of_answers():
-    found = await find_knee(OneAfterAnother(), levels=(4,), seconds=0.5, max_tokens=20)
-    assert found.prompt_tokens_per_second == pytest.approx(1000 * 20 / 24, rel=0.4)
-    (level,) = found.levels
-    reading = level.prompt_tokens_per_second / found.prompt_tokens_per_second
-    assert found.answer_tokens_per_second == pytest.approx(level.output_tokens_per_second / (1 - reading))
+    (level,), speed = await find_knee(OneAfterAnother(), levels=(4,), seconds=0.5, max_tokens=20)
+    assert speed.prompt_tokens_per_second == pytest.approx(1000 * 20 / 24, rel=0.4)
+    reading = level.prompt_tokens_per_second / speed.prompt_tokens_per_second
+    assert speed.completion_tokens_per_second == pytest.approx(level.output_tokens_per_second / (1 - reading))
 
 
 PROPS = {"default_generation_settings": {"n_ctx": 5120}}

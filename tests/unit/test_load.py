@@ -42,12 +42,12 @@ def test_every_shipped_config_parses_and_opens_with_the_command_that_runs_it(pat
 
 def test_flags_override_the_file_and_one_of_the_engine_means_every_role(tmp_path):
     path = written(tmp_path, "dataset: somewhere\nengine:\n  model: mine\n  parallel: 2\n")
-    config = load_config(path, [Flag("--model", ("engine", "model"), "other"), Flag("-k", ("seeds",), 4)])
+    config = load_config(path, [Flag("--model", "engine.model", "other"), Flag("-k", "seeds", 4)])
     assert (config.dataset, config.seeds) == ("somewhere", 4)
     assert (config.engine.model, config.engine.parallel) == ("other", 2)
     path = written(tmp_path, "roles:\n  tester:\n    model: weak\n")
     assert load_config(path).roles["tester"].model == "weak"
-    other = Flag("--model", ("engine", "model"), "other")
+    other = Flag("--model", "engine.model", "other")
     assert load_config(path, [other]).roles == {}
     both = load_config(path, [other, setting("roles.tester.base_url=http://h/v1"), setting("roles.tester.model=t")])
     assert (both.engine.model, both.roles["tester"].model, both.roles["tester"].kind) == ("other", "t", "openai")
@@ -61,11 +61,11 @@ def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_dataset
 
 @pytest.mark.parametrize(("text", "parts"), [
     ("seeds: [1\nagents: x\n", [":2: not valid YAML"]),
-    ("- a\n- b\n", [":1: a config must be a mapping", "not a list"]),
-    ("# c\n\nsedes: 3\n", [":3: unknown key 'sedes'", "did you mean 'seeds'?"]),
-    ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
-    ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
-    ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
+    ("- a\n- b\n", [":1: a config must be a mapping"]),
+    ("# c\n\nsedes: 3\n", [":3: unknown key sedes; did you mean seeds?"]),
+    ("solver:\n  sample: 3\n", [":2: unknown key solver.sample; did you mean solver.samples?"]),
+    ("roles:\n  solver:\n    modell: x\n", [":3: unknown key roles.solver.modell; did you mean roles.solver.model?"]),
+    ("zzzqqq: 1\n", [":1: unknown key zzzqqq; allowed: dataset, "]),
     (
         "agents: [raw, besst_of_n]\n",
         [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
@@ -76,7 +76,7 @@ def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_dataset
     ("solver: 3\n", [":1: solver: 3 is not allowed: it should be a mapping"]),
     ("limit: 0\n", [":1: limit: 0", "it should be greater than or equal to 1"]),
     ("roles:\n  sovler: {}\n", [":2: roles: unknown name 'sovler'", "'solver'"]),
-    ("seeds: 1\nseeds: 2\n", [":2: duplicate key seeds (first given in line 1)"]),
+    ("seeds: 1\nseeds: 2\n", [":2: duplicate key seeds (first given in "]),
     ("seeds: 0\nlimit: 0\nk: 1\n", [":1: seeds: 0", "(and 2 more errors in this config)"]),
 ])  # fmt: skip
 def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path, text, parts):
@@ -89,7 +89,7 @@ def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path, text, par
 
 def test_a_wrong_flag_is_named_instead_of_the_file_and_a_file_that_is_no_text_is_refused(tmp_path):
     path = written(tmp_path, "seeds: 3\n")
-    assert refusal(path, Flag("--sandbox", ("sandbox",), "doker")).startswith("--sandbox: ")
+    assert refusal(path, Flag("--sandbox", "sandbox", "doker")).startswith("--sandbox: ")
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00\x01")
     assert "cannot be read" in refusal(path)

@@ -28,8 +28,8 @@ def shelf(tmp_path, home, monkeypatch):
         folder.mkdir(parents=True, exist_ok=True)
         entry = {"name": "tiny", "title": "Tiny", "license": "MIT", "size_bytes": len(content), "context_tokens": 64,
                  "sha256": kept or sha256 or hashlib.sha256(content).hexdigest(), "requantised": kept is not None,
-                 "source": {"package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf",
-                            "sha256": sha256 or hashlib.sha256(content).hexdigest()}}  # fmt: skip
+                 "package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf",
+                 "member_sha256": sha256 or hashlib.sha256(content).hexdigest()}  # fmt: skip
         (folder / "tiny.yaml").write_text(yaml.safe_dump(entry))
         (tmp_path / "content").write_bytes(content)
         installer = tmp_path / "uv"
@@ -135,11 +135,11 @@ def test_a_saved_profile_is_found_by_file_and_by_remote_name_and_a_broken_one_is
     assert catalogue.resolve_remote("qwen_2.5:0.5b").profile == Profile()
     assert catalogue.resolve_remote(NAME).profile == catalogue.catalogue()[NAME].profile
     path.with_suffix(".profile.yaml").write_text("form: poem\n")
-    with pytest.raises(ModelError, match=r"m\.profile\.yaml: not a valid profile: form"):
+    with pytest.raises(ModelError, match=r"m\.profile\.yaml: not valid: form"):
         catalogue.resolve(str(path))
     shelf()
     (tmp_path / "configs" / "models" / "tiny.yaml").write_text("name: tiny\n")
-    with pytest.raises(ModelError, match=r"tiny\.yaml: not a valid catalogue entry: title"):
+    with pytest.raises(ModelError, match=r"tiny\.yaml: not valid: title"):
         catalogue.catalogue()
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import html.parser
 import io
 import json
@@ -248,7 +249,8 @@ def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None
     assert config["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 4 if last else 2 / 4)
     page = store.read("report.html").decode()
     stream = io.StringIO()
-    tell_report(summary, stream)
+    with contextlib.redirect_stdout(stream):
+        tell_report(summary)
     for told in (page, stream.getvalue()):
         assert interval_of(config["blind_pass"]) in told and interval_of(config["blind_pass_unscored_as_fail"]) in told
 

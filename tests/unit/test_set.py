@@ -29,17 +29,17 @@ def test_set_reaches_every_field_by_its_dotted_key_and_reads_values_as_yaml(tmp_
 def test_every_key_that_is_offered_is_taken_a_flag_for_it_beside_a_set_refused_and_the_last_set_wins():
     keys = known_keys()
     assert {"seeds", "solver.testgen.total_max", "roles.solver.model", "budget.tokens", "engine"} <= set(keys)
-    assert len(keys) == len(set(keys)) and all(is_known(tuple(key.split("."))) for key in keys)
+    assert len(keys) == len(set(keys)) and all(is_known(key) for key in keys)
     with pytest.raises(ConfigError, match="--seeds sets the same field"):
         with_sets("seeds=3", given={"--seeds": 2})
     assert with_sets("seeds=3", "seeds=4").seeds == 4
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("solver.samplse=8", "--set solver.samplse: unknown key; did you mean solver.samples?"),
-    ("total_max=8", "--set total_max: unknown key; did you mean solver.testgen.total_max?"),
-    ("roles.sovler.model=x", "--set roles.sovler.model: unknown key; did you mean roles.solver.model?"),
-    ("qqqq=8", "--set qqqq: unknown key; allowed: dataset, split"),
+    ("solver.samplse=8", "--set: unknown key solver.samplse; did you mean solver.samples?"),
+    ("total_max=8", "--set: unknown key total_max; did you mean solver.testgen.total_max?"),
+    ("roles.sovler.model=x", "--set: unknown key roles.sovler.model; did you mean roles.solver.model?"),
+    ("qqqq=8", "--set: unknown key qqqq; allowed: dataset, split"),
     ("seeds", "--set seeds: give KEY=VALUE"),
     ("=3", "--set =3: give KEY=VALUE"),
     ("seeds=two", "--set seeds: 'two' is not allowed: it should be a valid integer"),

@@ -1,3 +1,4 @@
+import contextlib
 import io
 from types import SimpleNamespace
 from typing import Any
@@ -36,9 +37,10 @@ def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
     return Planned(**(fields | more))
 
 
-def told(*args: Any, **kwargs: Any) -> str:
+def told(*args: Any, whole: bool = False, **kwargs: Any) -> str:
     stream = io.StringIO()
-    tell_plan(plan(*args, **kwargs), stream)
+    with contextlib.redirect_stdout(stream):
+        tell_plan(plan(*args, **kwargs), whole=whole)
     return stream.getvalue()
 
 
@@ -57,9 +59,7 @@ def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_
     text = told(refused=7)
     assert "bad-0" in text and "RUN steps need Docker" in text
     assert "bad-5" not in text and "and 2 more" in text
-    stream = io.StringIO()
-    tell_plan(plan(refused=7), stream, whole=True)
-    assert "bad-6" in stream.getvalue()
+    assert "bad-6" in told(refused=7, whole=True)
     data = plan_data(plan(refused=1))
     assert len(data["taken"]) == 8 and len(data["trials"]) == 24
     assert data["refused"] == [{"name": "bad-0", "reason": "RUN steps need Docker"}]
@@ -69,9 +69,8 @@ def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_
 def test_a_changed_time_limit_stands_beside_the_scores_and_a_trial_names_its_sandbox(capsys):
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "hc", True, metadata={"timeout_multiplier": 2.0})
-    stream = io.StringIO()
-    tell_result(summarise(store), stream, out="OUT")
-    assert "time limits multiplied by 2.0" in stream.getvalue()
+    tell_result(summarise(store), out="OUT")
+    assert "time limits multiplied by 2.0" in capsys.readouterr().out
     result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
               "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
     tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})

@@ -15,7 +15,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.engines.catalogue import catalogue, save_profile
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
-from hc_ray.engines.speed import Speed, keep_speed, request_seconds
+from hc_ray.engines.speed import keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.engine import Engine, model_of, open_model
@@ -82,21 +82,21 @@ async def _knee(
     model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
     levels = [step for step in (*STEPS, *BEYOND) if step <= config.parallel]
-    curve = await find_knee(model, levels=levels, surely=len(STEPS), seconds=LEVEL_SECONDS, chat=not seen.completion)
-    for level in curve.levels:
+    curve, speed = await find_knee(
+        model, levels=levels, surely=len(STEPS), seconds=LEVEL_SECONDS, chat=not seen.completion
+    )
+    for level in curve:
         rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
         tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")
-    tell(f"best: {curve.knee} parallel requests (the knee of the throughput curve)")
-    tell(f"prompts alone: {curve.prompt_tokens_per_second:.0f} tokens/s")
-    tell(f"answers alone: {curve.answer_tokens_per_second:.0f} tokens/s")
-    speed = Speed(knee=curve.knee, completion_tokens_per_second=curve.answer_tokens_per_second,
-                  prompt_tokens_per_second=curve.prompt_tokens_per_second, measured=_note(config))  # fmt: skip
-    keep_speed(config, speed)
+    tell(f"best: {speed.knee} parallel requests (the knee of the throughput curve)")
+    tell(f"prompts alone: {speed.prompt_tokens_per_second or 0.0:.0f} tokens/s")
+    tell(f"answers alone: {speed.completion_tokens_per_second:.0f} tokens/s")
+    keep_speed(config, speed.model_copy(update={"measured": _note(config)}))
     return planned, {
-        "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
-        "knee": curve.knee,
-        "answer_tokens_per_second": round(curve.answer_tokens_per_second, 1),
-        "prompt_tokens_per_second": round(curve.prompt_tokens_per_second, 1),
+        "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve},
+        "knee": speed.knee,
+        "answer_tokens_per_second": round(speed.completion_tokens_per_second, 1),
+        "prompt_tokens_per_second": round(speed.prompt_tokens_per_second or 0.0, 1),
     }
 
 
