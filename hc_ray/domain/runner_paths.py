@@ -17,8 +17,6 @@ RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
 RUNNER_LIB = f"{RUNNER_ROOT}/lib/hc"
 """The folder of ``hc_<name>.py``, one for each module of ``hc_ray/inside``."""
 
-SERVE_PATH = f"{RUNNER_LIB}/hc_serve.py"
-
 PYTEST_PURE = f"{RUNNER_ROOT}/lib/pytest_pure"
 """pytest and what it imports, pure Python: a foreign ``python3`` (3.11 or later) can import it by ``PYTHONPATH``."""
 

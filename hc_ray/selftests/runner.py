@@ -1,7 +1,7 @@
 """Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
 holds a sandbox writes the payload, runs the command and reads the answer.
 
-A suite is one run of ``inside/suites/drive.py`` in the sandbox, each test in a child process of its own. The report
+A suite is one run of ``inside/suites/driver.py`` in the sandbox, each test in a child process of its own. The report
 comes as JSON lines on standard output; what goes to standard error is never parsed."""
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hc_ray.domain.normalisation import normal
-from hc_ray.domain.runner_paths import PYTEST_PURE, SERVE_PATH, inside_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
 from hc_ray.domain.value import digest_of
 
@@ -52,7 +52,6 @@ def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dic
         "seconds": SECONDS_PER_TEST,
         "check_seconds": SECONDS_PER_CHECK,
         "pytest": PYTEST_PURE,
-        "serve": SERVE_PATH,
     }
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 
@@ -63,7 +62,7 @@ DRIVEN = {"subject", "input", "stdin", "expectation"}
 
 def command(tests: Sequence[SelfTest]) -> list[str]:
     """The argv that runs the suite whose payload was put."""
-    return [*inside_command("drive"), f"{folder(tests)}/tests.json"]
+    return [*inside_command("driver"), f"{folder(tests)}/tests.json"]
 
 
 def deadline(tests: Sequence[SelfTest], *, repeats: int = 1) -> float:
