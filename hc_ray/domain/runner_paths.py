@@ -15,9 +15,7 @@ RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
 """The argv that starts the runner's interpreter."""
 
 RUNNER_LIB = f"{RUNNER_ROOT}/lib/hc"
-"""The folder of ``hc_<name>.py``, one for each module of ``hc_ray/inside``."""
-
-SERVE_PATH = f"{RUNNER_LIB}/hc_serve.py"
+"""The folder of ``hc_<name>.py``, one for each module of ``hc_ray/sandboxes/inside``."""
 
 PYTEST_PURE = f"{RUNNER_ROOT}/lib/pytest_pure"
 """pytest and what it imports, pure Python: a foreign ``python3`` (3.11 or later) can import it by ``PYTHONPATH``."""
@@ -37,7 +35,7 @@ runs them as root."""
 
 
 def inside_script(name: str) -> str:
-    """Path inside a sandbox of ``hc_ray/inside/<name>.py``."""
+    """Path inside a sandbox of the module ``name`` of ``hc_ray/sandboxes/inside``."""
     return f"{RUNNER_LIB}/hc_{name}.py"
 
 

@@ -1,4 +1,4 @@
-"""Folders and files by open descriptor: the steps that ``bwrap_files`` and ``bwrap_copy`` are made of. No step follows
+"""Folders and files by open descriptor: the steps that ``bwrap.files`` and ``bwrap.copy`` are made of. No step follows
 a link, and none waits on a pipe that hostile code put in a file's place."""
 
 import errno
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from hc_ray.machine.sealed_guard import open_at as open_at
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
-"""Linux only; other systems may import this module, and are told by ``bwrap_sandbox.probe`` why they cannot use it."""
+"""Linux only; other systems may import this module, and are told by ``bwrap.sandbox.probe`` why they cannot use it."""
 PATH_ONLY = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -27,19 +27,10 @@ from hc_ray.machine.paths import data_root, inside_sources
 from hc_ray.sandboxes.runner_elf import ElfFile
 
 _LEFT_OUT = (
-    *("test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "venv", "lib2to3", "pydoc_data"),
-    *(
-        "site-packages",
-        "dist-packages",
-        "__pycache__",
-        "sitecustomize.py",
-        "EXTERNALLY-MANAGED",
-        "config-*",
-        "*.a",
-        "*.o",
-    ),
-    *("_tkinter.*", "_test*.so", "_ctypes_test.*", "xxlimited*"),
-)
+    "test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "venv", "lib2to3", "pydoc_data",
+    "site-packages", "dist-packages", "__pycache__", "sitecustomize.py", "EXTERNALLY-MANAGED", "config-*", "*.a", "*.o",
+    "_tkinter.*", "_test*.so", "_ctypes_test.*", "xxlimited*",
+)  # fmt: skip
 """Of the standard library: tests, graphics, installers and what a distribution added."""
 
 _PURE = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
@@ -66,7 +57,7 @@ def ensure_runner() -> Path:
             for folder in (root.parent, root):
                 folder.chmod(folder.stat().st_mode | 0o555)
             if not target.is_dir():
-                with _staged(target) as stage:
+                with staged(target) as stage:
                     _copy_python(stage)
                     _write_inside(stage)
                     _byte_compile(stage)
@@ -105,11 +96,8 @@ def _python_key() -> str:
 def base_python() -> Path:
     """The real interpreter behind the running one: no venv link, no shim."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (
-        Path(sys.base_prefix) / "bin" / name,
-        Path(getattr(sys, "_base_executable", "")),
-        Path(sys.executable),
-    ):
+    own = Path(getattr(sys, "_base_executable", ""))
+    for candidate in (Path(sys.base_prefix) / "bin" / name, own, Path(sys.executable)):
         if candidate.is_file() and candidate.resolve().open("rb").read(4) == b"\x7fELF":
             return candidate.resolve()
     raise PlatformError(f"no interpreter found below {sys.base_prefix}: the runner is built from a CPython on Linux")
@@ -125,7 +113,7 @@ def one_process_at_a_time(lock: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _staged(target: Path) -> Iterator[Path]:
+def staged(target: Path) -> Iterator[Path]:
     """A folder that becomes ``target`` when the block ends well, and nothing otherwise."""
     stage = Path(tempfile.mkdtemp(prefix=".build-", dir=target.parent))
     try:

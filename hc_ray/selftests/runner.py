@@ -1,7 +1,7 @@
 """Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
 holds a sandbox takes the steps.
 
-A suite is one run of ``inside/suites/drive.py`` in the sandbox, each test in a child process of its own. The report
+A suite is one run of ``inside/suites/driver.py`` in the sandbox, each test in a child process of its own. The report
 comes as JSON lines on standard output; what goes to standard error is never parsed."""
 
 import json
@@ -11,7 +11,7 @@ from typing import get_args
 
 from hc_ray.domain.fork_steps import Exec, Put
 from hc_ray.domain.normalisation import normal
-from hc_ray.domain.runner_paths import PYTEST_PURE, SERVE_PATH, inside_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
 from hc_ray.domain.value import digest_of
 
@@ -53,13 +53,14 @@ def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple
         "seconds": SECONDS_PER_TEST,
         "check_seconds": SECONDS_PER_CHECK,
         "pytest": PYTEST_PURE,
-        "serve": SERVE_PATH,
     }
     path = f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}/tests.json"
     checks = sum(test.subject.kind == "check" for test in tests)
     slow = SECONDS_PER_CHECK if checks else SECONDS_PER_TEST
+    # The driver loses patience with a candidate after two tests past their time: the rest is start-up, and tests that
+    # answer.
     timeout = 30.0 + 2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats
-    drive = Exec(command=(*inside_command("drive"), path), timeout=timeout, output_limit=_REPORT_LIMIT)
+    drive = Exec(command=(*inside_command("driver"), path), timeout=timeout, output_limit=_REPORT_LIMIT)
     return Put(files={path: json.dumps(plan).encode()}), drive
 
 

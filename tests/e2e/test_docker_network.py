@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from hc_ray.machine.owner import current_owner
-from hc_ray.sandboxes.docker.fence import own_addresses
+from hc_ray.sandboxes.docker.container import DockerSandbox
+from hc_ray.sandboxes.docker.lifecycle import own_addresses
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from tests.fakes.contract_task import python
 from tests.fakes.docker_tasks import task_with_environment
@@ -117,7 +118,7 @@ async def test_a_network_with_ipv6_is_fenced_too_and_so_is_a_sandbox_that_lives_
             lines = ran("ip", "-6", "-o", "address", "show", "dev", bridge).stdout.splitlines()
             links = [f"{line.split()[3].partition('/')[0]}%eth0" for line in lines if "fe80" in line]
             assert links and await python(sandbox, attack(port, "fd00:7:7::1", *links), 60) == "[]\n"
-            monkeypatch.setattr("hc_ray.sandboxes.docker.place.fence", lambda *args, **options: None)
+            monkeypatch.setattr(DockerSandbox, "fence", lambda *args, **options: None)
             naked = await place.create(task_with_environment(tmp_path), "b", network=True)
             got = json.loads(await python(naked, attack(port, "fd00:7:7::1", *links), 60))
             assert {host for host, _ in got} >= {"fd00:7:7::1", *links} and len({number for _, number in got}) > 3

@@ -216,7 +216,7 @@ async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(p
         if fault := next(fences):
             raise fault
 
-    monkeypatch.setattr(Ground, "fence", fence)
+    monkeypatch.setattr(DockerSandbox, "fence", fence)
     with pytest.raises(SandboxError, match="no chain"):
         await sandbox.exec(["true"], timeout=20)
     assert not _runs(daemon, sandbox.container)
@@ -324,7 +324,7 @@ async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path,
     await sandbox.exec(["true"], timeout=20)
     await asyncio.sleep(2.5)
     assert _runs(daemon, sandbox.container)
-    monkeypatch.setattr(sandbox, "renew", lambda: None)
+    monkeypatch.setattr(Ground, "renew", lambda ground: None)
     assert await _ends(daemon, sandbox.container, 10)
     await place.close()
 
@@ -345,7 +345,7 @@ async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_
     assert _runs(daemon, sandbox.container)
     zombies = await sandbox.exec(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z"], timeout=10)
     assert zombies.stdout.decode() == "0\n"
-    monkeypatch.setattr(sandbox, "renew", lambda: None)
+    monkeypatch.setattr(Ground, "renew", lambda ground: None)
     assert await _ends(daemon, sandbox.container, 10)
     await place.close()
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, SERVE_PATH, inside_script
+from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look, shell
-from hc_ray.sandboxes.inside.suites import call, drive, driver
+from hc_ray.sandboxes.inside.suites import driver, serve
 from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.tars import make_tar
 
@@ -42,7 +42,7 @@ class _HereDriver(driver.Driver):
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
         kept = list(sys.path)
         try:
-            run = {"call": call.run_call, "compiles": call.run_compiles}[job["kind"]]
+            run = {"call": serve.run_call, "compiles": serve.run_compiles}[job["kind"]]
             return run(job)
         finally:
             sys.path[:] = kept
@@ -72,7 +72,7 @@ def _drive_here(plan_path: str) -> bytes:
     plan = json.loads(Path(plan_path).read_text())
     with tempfile.TemporaryDirectory() as scratch:
         report = io.StringIO()
-        drive.run(plan, _HereDriver(plan, Path(scratch)), report)
+        driver.run(plan, _HereDriver(plan, Path(scratch)), report)
     return report.getvalue().encode()
 
 
@@ -105,7 +105,7 @@ class FolderSandbox:
         self.place.commands.append((self.name, tuple(command)))
         if self.place.hangs(self.name):
             await asyncio.sleep(3600)
-        if self.place.quick and inside_script("drive") in command:
+        if self.place.quick and inside_script("driver") in command:
             return ExecResult(exit_code=0, stdout=_drive_here(self._argument(command[-1])), stderr=b"")
         if self.place.quick and inside_script("look") in command:
             seen = {"tools": {}, "files": look.files(Path(command[-1]))}
@@ -134,8 +134,7 @@ class FolderSandbox:
             real.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("/tmp/hc") and path.endswith(".json"):
                 plan = json.loads(data)
-                here = {"serve": str(_installed() / Path(SERVE_PATH).name), "workdir": self.workdir}
-                data = json.dumps({**plan, **here}).encode()
+                data = json.dumps({**plan, "workdir": self.workdir}).encode()
             real.write_bytes(data)
             real.chmod(mode)
 

@@ -54,7 +54,7 @@ async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good
 async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
     bench = Bench(scripted(WRONG, WRONG + "    # said again\n"))
     outcome = await bench.solve("best_of_n", SolverConfig(max_answer_tokens=60, greedy=1), tokens=900)
-    ran = [command for _, command in bench.place.commands if inside_script("drive") in command]
+    ran = [command for _, command in bench.place.commands if inside_script("driver") in command]
     assert len(ran) == 1 and outcome.turns > 3
     assert outcome.candidates[1].duplicate_of == outcome.candidates[0].id
     assert outcome.matrix is not None and len(outcome.matrix.candidates) == outcome.turns

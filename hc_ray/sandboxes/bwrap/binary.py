@@ -20,7 +20,7 @@ from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.inside.processes import kernel_release
-from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
+from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time, staged
 
 _HELLO = f"""import sys
 sys.path.insert(0, {RUNNER_LIB!r})
@@ -140,15 +140,12 @@ def _own_bwrap() -> Path | None:
     make_reachable(target.parent)
     with one_process_at_a_time(target.parent / ".lock"):
         if not target.is_dir():
-            stage = target.parent / f".build-{os.getpid()}"
-            shutil.rmtree(stage, ignore_errors=True)
-            for name in (package.name, f"{package.name}.libs"):
-                if (package.parent / name).is_dir():
-                    shutil.copytree(package.parent / name, stage / name, ignore=shutil.ignore_patterns("*.py", "*.pyc"))
-            for folder, _, files in os.walk(stage):
-                for path in (Path(folder), *(Path(folder) / file for file in files)):
-                    path.chmod(0o755)
-            stage.rename(target)
+            with staged(target) as stage:
+                for name in (package.name, f"{package.name}.libs"):
+                    if (package.parent / name).is_dir():
+                        only = shutil.ignore_patterns("*.py", "*.pyc")
+                        shutil.copytree(package.parent / name, stage / name, ignore=only)
+                (stage / source.relative_to(package.parent)).chmod(0o755)
     return target / source.relative_to(package.parent)
 
 

@@ -44,7 +44,7 @@ _THEIRS = frozenset(getattr(errno, name) for name in _NAMES)
 
 
 class BwrapSandbox:
-    """``ports.Sandbox``. Made by ``bwrap_sandbox.BwrapPlace`` only, in a folder that it made."""
+    """``ports.Sandbox``. Made by ``bwrap.sandbox.BwrapPlace`` only, in a folder that it made."""
 
     def __init__(self, place: "BwrapPlace", bwrap: Path, folder: Path, placed: Layout, task: Task) -> None:
         self._place, self.folder, self._placed, self._task = place, folder, placed, task

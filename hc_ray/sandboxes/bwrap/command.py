@@ -241,8 +241,5 @@ def refusal(task: Task, *, host_programs: Collection[str]) -> str | None:
 
 def host_programs() -> frozenset[str]:
     """The names among ``/usr/bin`` and ``/usr/local/bin`` that tell what the host can stand in for."""
-    return frozenset(
-        name
-        for name in ("cc", "gcc")
-        if any(os.access(f"{at}/{name}", os.X_OK) for at in ("/usr/bin", "/usr/local/bin"))
-    )
+    folders = ("/usr/bin", "/usr/local/bin")
+    return frozenset(name for name in ("cc", "gcc") if any(os.access(f"{at}/{name}", os.X_OK) for at in folders))

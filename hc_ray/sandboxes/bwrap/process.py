@@ -172,7 +172,7 @@ class BwrapProcess:
                 os.close(writer)
             text = info.read()
         if not text:
-            _wait(self._process)
+            self._process.wait()
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap printed nothing")
         self._first = json.loads(text)["child-pid"]
         self._child = os.pidfd_open(self._first)
@@ -210,7 +210,7 @@ class BwrapProcess:
                     os.close(self._child)
                     self._child = -1
             if self._process is not None:
-                _wait(self._process)
+                self._process.wait()  # without a timeout, which ``Popen`` waits for by polling
                 with self._lock:
                     for stream in (self._process.stdin, self._process.stdout):
                         if stream is not None:
@@ -234,20 +234,6 @@ def _wait_for(place: int) -> None:
     poll = select.poll()
     poll.register(place, select.POLLIN)
     poll.poll(DEATH_SECONDS * 1000)
-
-
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    """Collect a process that is about to end (``Popen.wait`` with a timeout polls, up to 50 ms late)."""
-    if process.returncode is None:
-        try:
-            place = os.pidfd_open(process.pid)
-        except ProcessLookupError:  # ``Popen.kill`` of another thread has collected it since
-            return
-        try:
-            _wait_for(place)
-        finally:
-            os.close(place)
-        process.poll()
 
 
 def _answer(future: Future[Reply | None], reply: Reply | None) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Any
 from hc_ray.sandboxes.docker.connection import CALL_SECONDS, faults
 from hc_ray.sandboxes.docker.image_calls import ImageCalls, done
 from hc_ray.sandboxes.docker.stream import own_socket
-from hc_ray.sandboxes.docker.values import Absent, Change, DaemonRefusal, PathFacts, path_facts
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts, path_facts
 
 
 class Daemon(ImageCalls):
@@ -115,12 +115,12 @@ class Daemon(ImageCalls):
             found = self._api.containers(all=True, size=size, filters={"label": label})
         return [(one["Id"], one.get("Labels") or {}, int(one.get("SizeRw") or 0)) for one in found]
 
-    def changes(self, container: str) -> list[Change]:
-        """Raises ``ValueError`` where processes inside nested folders beyond what a path can name: their doing, not the
-        daemon's."""
+    def changes(self, container: str) -> dict[str, int]:
+        """``docker diff``: path → 0 modified, 1 added, 2 deleted. Raises ``ValueError`` where processes inside nested
+        folders beyond what a path can name: their doing, not the daemon's."""
         try:
             with faults("reading a container's changes"):
-                return [Change(path=one["Path"], kind=one["Kind"]) for one in self._api.diff(container) or ()]
+                return {one["Path"]: one["Kind"] for one in self._api.diff(container) or ()}
         except DaemonRefusal as refusal:
             if "file name too long" in str(refusal):
                 raise ValueError("folders nest deeper than a path can name") from None

@@ -1,47 +1,48 @@
 """One sandbox as a Docker container: state is the writable layer, a fork is a commit, or another container of the image
 where nothing was written."""
 
+import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Member, absolute, pack, unpack
-from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import MACHINERY, RUNNER_ROOT
+from hc_ray.domain.ports import Changes, Difference, ExecResult
+from hc_ray.domain.runner_paths import MACHINERY, RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
-from hc_ray.sandboxes.docker.difference import Lineage, difference
-from hc_ray.sandboxes.docker.exec import converse, removal, request
-from hc_ray.sandboxes.docker.living import Living, Ticket
+from hc_ray.domain.value import Value
+from hc_ray.sandboxes.docker import shared as docker_shared
+from hc_ray.sandboxes.docker.difference import Lineage, Touch, difference
+from hc_ray.sandboxes.docker.exec import converse
+from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk
+from hc_ray.sandboxes.inside import frames
 
 MAX_LAYERS = 100
 """Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Docker's own, where the image names none."""
 
 
-class DockerSandbox(Living):
-    """One container. ``ports.Sandbox`` says what each method means."""
+class Ticket(Value):
+    """What a verifier's place needs to take a container over."""
+
+    container: str
+    place: str
+    fork_image: str | None
+    touched: dict[str, Touch]
+    """What was touched before the container's own image was committed."""
+
+
+class DockerSandbox(Lifecycle):
+    """One container. ``ports.Sandbox`` says what each method means; for shared grading, ``ports.HandsOver`` and
+    ``ports.Gradable``."""
 
     @property
     def workdir(self) -> str:
         return self._workdir
-
-    @classmethod
-    def taken_over(cls, ground: Ground, task: Task, image: ImageFacts, ticket: Ticket) -> "DockerSandbox":
-        """A container that another place on this daemon has given away, as it lives."""
-        found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
-        found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
-        found._started = found._written = True
-        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
-        ended = ground.daemon.ended(ticket.container)
-        if ended == 0:  # as it does when its owner is gone
-            raise SandboxError("the process that handed a sandbox over died, and the sandbox with it")
-        if ended is not None:
-            ground.daemon.remove(ticket.container)
-            raise Unwritable("the sandbox was ended by what ran in it")
-        ground.enter(ticket.container, found)
-        return found
 
     async def exec(
         self,
@@ -54,12 +55,16 @@ class DockerSandbox(Living):
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         where = absolute(cwd or "", self.workdir)
-        shared, machinery = self._task.grading == "shared", tuple(command[:2]) == MACHINERY
+        machinery = tuple(command[:2]) == MACHINERY
         full = {**(await self._ground.call(self._variables, machinery=machinery)), **(env or {})}
-        asked = request(
-            command, cwd=where, env=full, timeout=timeout, limit=output_limit, stdin=stdin, usual=shared,
-            account=None if machinery else self._account,
-        )  # fmt: skip
+        user = None if machinery else self._account
+        facts = {
+            "argv": list(command), "cwd": where, "env": full, "timeout": timeout, "limit": output_limit,
+            # More rights than the command is to have, and no environment to pass on.
+            "usual": self._task.grading == "shared",
+            "account": user and [user.uid, user.gid, user.groups],
+        }  # fmt: skip
+        asked = frames.request(facts, stdin)
         return await self._ground.call(self._exec, asked, timeout, output_limit)
 
     def _exec(self, asked: bytes, timeout: float, limit: int) -> ExecResult:
@@ -84,9 +89,9 @@ class DockerSandbox(Living):
         seconds = time.monotonic() - started
         if said.report is None:
             self._check_daemon()
-        if said.report is None and not said.started and pristine:
-            complaint = said.complaint.decode(errors="replace").strip()
-            raise SandboxError(f"no command starts in a container of {self._image.id}: {complaint or 'no answer'}")
+            if pristine and not said.started:
+                complaint = said.complaint.decode(errors="replace").strip()
+                raise SandboxError(f"no command starts in a container of {self._image.id}: {complaint or 'no answer'}")
         facts = said.report or {}
         if said.report is None or facts.get("survivors"):
             self.kill("what ran in it could not be ended otherwise")
@@ -105,13 +110,31 @@ class DockerSandbox(Living):
             seconds=min(seconds, float(facts["seconds"])) if isinstance(facts.get("seconds"), float) else seconds,
         )
 
+    def _start_inside(self, name: str) -> socket.socket:
+        """Run a module of the runner's, for shared grading from where nothing in the sandbox can move it."""
+        command = machinery_command(name)
+        if self._task.grading != "shared":
+            return self._daemon.exec_socket(self.container, command)
+        return self._daemon.exec_socket(self.container, docker_shared.sealed(command), environment=docker_shared.UNREAD)
+
+    def _variables(self, *, machinery: bool) -> dict[str, str]:
+        """What a command is given over the container's own variables: its user's, unless the image sets them. The
+        machinery runs as root, in the home of the user that the image names, and is told that name."""
+        base = {"PATH": _PATH, "HOME": "/root"} if self._task.grading == "shared" else {}
+        if not machinery:
+            own = self._account.variables if self._account else {}
+        else:
+            named = self._ground.account(self._task, self._image, self._image.user)
+            own = {"HOME": named.variables["HOME"], "HC_IMAGE_USER": self._image.user} if named else {}
+        return {**base, **own, **self._image.environment}
+
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
         members = [Member(absolute(path, self.workdir), "file", mode, data=data) for path, data in files.items()]
         await self._ground.call(self._extract, members)
 
     def _extract(self, members: Iterable[Member]) -> None:
         self._check_open()
-        members, self._pristine, self._written = list(members), False, True
+        members, self._pristine = list(members), False
         self._lineage.put(members)
         try:
             self._daemon.extract(self.container, pack(members, stamp=time.time()).tar)
@@ -132,12 +155,11 @@ class DockerSandbox(Living):
         self._extract(one for one in change.members if not f"{one.path}/".startswith(f"{RUNNER_ROOT}/"))
 
     def _remove(self, paths: Sequence[str]) -> None:
-        self._check_open()
-        if self._dead is not None:
-            raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
+        self._check_alive()
         self._start()
+        self._pristine = False
         wire = self._start_inside("exec")
-        said = converse(wire, removal(paths), timeout=60.0, limit=0)
+        said = converse(wire, frames.request({"remove": list(paths)}), timeout=60.0, limit=0)
         if said.report is None:
             self._check_daemon()
         if said.report is None or said.report.get("failed"):
@@ -171,7 +193,7 @@ class DockerSandbox(Living):
 
     def _fork(self, name: str) -> "DockerSandbox":
         self._check_open()
-        if not self._written and self._fork_image is None:
+        if self._pristine:
             child = DockerSandbox(self._ground, self._task, self._image, name, network=self._network)
             child.begin(self._image.id)
             return child
@@ -181,15 +203,9 @@ class DockerSandbox(Living):
         else:
             image, layers = self._daemon.commit(self.container, labels), self._layers + 1
         child = DockerSandbox(
-            self._ground,
-            self._task,
-            self._image,
-            name,
-            network=self._network,
-            fork_image=image,
-            layers=layers,
+            self._ground, self._task, self._image, name, network=self._network, fork_image=image, layers=layers,
             parent=self._lineage,
-        )
+        )  # fmt: skip
         try:
             child.begin(image)
         except BaseException:
@@ -197,3 +213,66 @@ class DockerSandbox(Living):
             self._daemon.remove_image(image)
             raise
         return child
+
+    # Shared grading: given away as it lives, taken over on the same daemon, graded in from out of the candidate's reach
+
+    async def hand_over(self) -> str:
+        return await self._ground.call(self._hand_over)
+
+    def _hand_over(self) -> str:
+        with self._lock:
+            self._check_alive()
+            self._closed = True
+        facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
+        ticket = Ticket(**facts, touched=self._lineage.inherited())
+        self._lineage.end()
+        self._ground.leave(self.container)  # which goes on holding it, and has nothing to reach it by
+        return ticket.model_dump_json()
+
+    @classmethod
+    def taken_over(cls, ground: Ground, task: Task, image: ImageFacts, ticket: Ticket) -> "DockerSandbox":
+        """A container that another place on this daemon has given away, as it lives."""
+        found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
+        found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
+        found._started = True
+        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
+        ended = ground.daemon.ended(ticket.container)
+        if ended == 0:  # as it does when its owner is gone
+            raise SandboxError("the process that handed a sandbox over died, and the sandbox with it")
+        if ended is not None:
+            ground.daemon.remove(ticket.container)
+            raise Unwritable("the sandbox was ended by what ran in it")
+        ground.enter(ticket.container, found)
+        return found
+
+    async def changes(self, among: Callable[[str], bool]) -> Changes:
+        return await self._ground.call(self._changes, among)
+
+    def _changes(self, among: Callable[[str], bool]) -> Changes:
+        self._check_alive()
+        baseline = self._ground.baseline(self._task, self._image)
+        try:
+            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
+        except DaemonRefusal as refusal:
+            raise ValueError(f"the changes cannot be read: {refusal}") from None
+
+    async def environment(self) -> Mapping[str, str]:
+        return await self._ground.call(self._variables, machinery=True)
+
+    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
+        return await self._ground.call(self._sealed, order, timeout, limit)
+
+    def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
+        self._check_alive()
+        try:
+            wire = self._start_inside("shared")
+        except DaemonRefusal as refusal:  # what lives here has ended it, or left no room for a process
+            self._check_daemon()
+            self.kill("it took no more commands")
+            return b"", str(refusal).encode()
+        said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit)
+        if not said[0]:
+            # It is stopped, or was killed by what lives here: nothing of it may go on.
+            self._check_daemon()
+            self.kill("its grading left no answer")
+        return said

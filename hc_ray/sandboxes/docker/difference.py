@@ -12,7 +12,7 @@ from hc_ray.domain.filetree import Member, is_outside, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.values import Change, DaemonRefusal, PathFacts
+from hc_ray.sandboxes.docker.values import DaemonRefusal, PathFacts
 
 Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
@@ -34,23 +34,24 @@ def ancestors(path: str) -> Iterator[str]:
         yield path
 
 
-def merge(inherited: Mapping[str, Touch], changes: Iterable[Change]) -> dict[str, Touch]:
-    """The touched paths of a container whose image is a commit of one with ``inherited`` (none: the task's image)."""
+def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int]) -> dict[str, Touch]:
+    """The touched paths of a container whose image is a commit of one with ``inherited`` (none: the task's image).
+    ``changes`` as of ``Daemon.changes``."""
     touched = dict(inherited)
-    for change in changes:
-        if left_out(change.path) or touched.get(change.path) == "added":
+    for path, kind in changes.items():
+        if left_out(path) or touched.get(path) == "added":
             continue
-        if change.kind == 2:
-            touched[change.path] = "whole"
-        elif change.path not in touched:
-            touched[change.path] = "added" if change.kind == 1 else "modified"
+        if kind == 2:
+            touched[path] = "whole"
+        elif path not in touched:
+            touched[path] = "added" if kind == 1 else "modified"
     return touched
 
 
-def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | None]) -> list[Change] | None:
+def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | None]) -> dict[str, int] | None:
     """What ``docker diff`` says of an untouched container after nothing but these were put into it. None where that is
     more than their names tell: links, and one kind of thing in the place of another. ``stat``: of the image."""
-    found: dict[str, Change] = {}
+    found: dict[str, int] = {}
     for member in members:
         lacking = False
         for path in (*reversed([*ancestors(member.path)]), member.path):
@@ -60,8 +61,8 @@ def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | Non
                 return None
             lacking = before is None
             if lacking or path == member.path:
-                found.setdefault(path, Change(path=path, kind=int(lacking)))
-    return [*found.values()]
+                found.setdefault(path, int(lacking))
+    return found
 
 
 class Lineage:
@@ -71,10 +72,7 @@ class Lineage:
     the fork is in it too: those paths are looked at in vain."""
 
     def __init__(
-        self,
-        daemon: Daemon,
-        parent: "Lineage | None" = None,
-        stat: Callable[[str], PathFacts | None] | None = None,
+        self, daemon: Daemon, parent: "Lineage | None" = None, stat: Callable[[str], PathFacts | None] | None = None
     ) -> None:
         """``stat``: of the task's image, where nothing ran in the container yet."""
         self._daemon = daemon

@@ -2,17 +2,20 @@
 it: most of what a state is asked (its files, its difference) the daemon answers of one that never ran, at a third of
 the cost."""
 
-import contextlib
-import socket
+import re
 import threading
+from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.difference import Lineage
 from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import end_first_process
+
+FENCE_SECONDS = 60.0
 
 
 class Lifecycle:
@@ -46,16 +49,12 @@ class Lifecycle:
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._started = False
-        self._written = False
-        """Something was put here, or ran."""
         self._closed = False
         self._dead: str | None = None
         self._pulse: Pulse | None = None
         """That of the daemon under which the container began."""
         self._pristine = fork_image is None
         """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
-        self._owner_wire: socket.socket | None = None
-        """The container's standard input: the container ends when nobody holds it any more."""
         self.container = ""
         self.storage_bytes = (task.environment.storage_mb or STORAGE_MB) << 20
 
@@ -77,7 +76,7 @@ class Lifecycle:
                 raise SandboxError("this place of sandboxes is closed")
         except BaseException:
             self._ground.leave(self.container)
-            self._let_go()
+            self._ground.let_go(self.container)
             self._daemon.remove(self.container)
             raise
 
@@ -87,7 +86,6 @@ class Lifecycle:
         with self._starting:
             if self._started or self._dead is not None:
                 return
-            self._written = True
             self._lineage.ran()
             try:
                 self._run_first_process()
@@ -121,25 +119,40 @@ class Lifecycle:
                 raise Unwritable(f"what was put there is in the way of a start: {refusal}") from None
 
     def _hold_and_start(self) -> None:
-        self._let_go()
-        self._owner_wire = self._daemon.hold(self.container)
+        self._ground.hold(self.container)
         self._daemon.start(self.container)
 
     def fence(self) -> None:
-        """Keep what runs here from the cluster's addresses, where it has a network."""
-        if self._network and self._started:
-            self._ground.fence(self.container, self._image)
-
-    def renew(self) -> None:
-        """Tell the container that its owner lives."""
-        with contextlib.suppress(OSError):  # it has ended: whoever uses it next is told
-            if self._owner_wire is not None:
-                self._owner_wire.send(b".", socket.MSG_DONTWAIT)
-
-    def _let_go(self) -> None:
-        wire, self._owner_wire = self._owner_wire, None
-        if wire is not None:
-            wire.close()
+        """Where the container runs and has a network: returns once nothing in it can reach its own gateway or what the
+        place is kept from. ``inside/fence.py`` sets routes in its network namespace, from a container of the task's own
+        image, which holds no file of a candidate and is gone before the first command. Raises ``SandboxError`` where
+        that cannot be had."""
+        if not (self._network and self._started):
+            return
+        host = {
+            "network_mode": f"container:{self.container}",
+            "binds": {self._ground.images.runner_volume(self._image.id): {"bind": RUNNER_ROOT, "mode": "ro"}},
+            "cap_drop": ["ALL"],
+            "cap_add": ["NET_ADMIN"],
+            "security_opt": ["no-new-privileges"],
+            "log_config": {"type": "json-file", "config": {}},
+        }
+        config = {
+            "entrypoint": machinery_command("fence"),
+            "command": sorted({*own_addresses(), *self._ground.away}),
+            "user": "0",
+            "healthcheck": {"test": ["NONE"]},
+            "labels": self._ground.labels(),
+        }
+        maker = self._daemon.create(self._image.id, "", host, config)
+        try:
+            self._daemon.start(maker)
+            status, said = self._daemon.wait(maker, seconds=FENCE_SECONDS)
+        finally:
+            self._daemon.remove(maker)
+        if status != 0:
+            last = said.strip().splitlines()[-1:] or ["no word"]
+            raise SandboxError(f"a sandbox's network cannot be kept from the cluster's addresses: {last[0]}")
 
     def kill(self, reason: str) -> None:
         """End every process; the files stay readable."""
@@ -160,7 +173,7 @@ class Lifecycle:
             self._lineage.end()
         finally:
             self._daemon.remove(self.container)
-            self._let_go()
+            self._ground.let_go(self.container)
             self._ground.leave(self.container)
             if self._fork_image is not None:
                 self._daemon.remove_image(self._fork_image)
@@ -174,3 +187,22 @@ class Lifecycle:
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxError(f"the sandbox {self._name} is closed")
+
+    def _check_alive(self) -> None:
+        """Raises ``Unwritable`` where what ran here has ended it."""
+        self._check_open()
+        if self._dead is not None:
+            self._check_daemon()
+            raise Unwritable(f"the sandbox {self._name} was ended: {self._dead}")
+
+
+def own_addresses() -> set[str]:
+    """This machine's addresses but those of loopback; none where the kernel shows none. Those of a link alone are left
+    out: every fence holds for all of them."""
+    found: set[str] = set()
+    if (routes := Path("/proc/net/fib_trie")).exists():
+        found |= set(re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", routes.read_text()))
+    if (addresses := Path("/proc/net/if_inet6")).exists():
+        numbers = [line.split()[0] for line in addresses.read_text().splitlines()]
+        found |= {":".join(re.findall("....", number)) for number in numbers if not number.startswith("fe8")}
+    return {address for address in found if not address.startswith(("127.", "0000:0000:0000:0000:0000:0000:0000:0001"))}

@@ -2,30 +2,28 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker import shared as docker_shared
-from hc_ray.sandboxes.docker.account import Account, account
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget
-from hc_ray.sandboxes.docker.fence import SYSCTLS, fence
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts
+from hc_ray.sandboxes.inside.account import Account, account
 
 if TYPE_CHECKING:
-    from hc_ray.sandboxes.docker.container import DockerSandbox
     from hc_ray.sandboxes.docker.lifecycle import Lifecycle
-    from hc_ray.sandboxes.docker.living import Lifeline
 
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
@@ -36,6 +34,8 @@ LEASE_LABEL = "hc-ray.lease"
 FORK_LABEL = "hc-ray.fork"
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
 """Of Docker's default capabilities; installing packages needs the others."""
+FENCED = {"net.ipv4.conf.all.accept_local": "1"}
+"""Sysctls of a container with a network: else, fenced, it would not answer the ARP requests of its gateway."""
 CPU_SHARES = 102
 """A tenth of what any other process gets where the cores are taken. With the lowest there is (2) whatever is in a
 container gets two thousandths beside a busy engine: commands miss their deadlines for want of time, and the killed do
@@ -50,11 +50,7 @@ _USERS_BYTES = 4 << 20
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S", bound="DockerSandbox")
-
-
-Housed: TypeAlias = "Lifecycle | Lifeline"
-"""A sandbox as its place sees it, or what stays here of one that was given away."""
+S = TypeVar("S", bound="Lifecycle")
 
 
 class Ground:
@@ -73,7 +69,9 @@ class Ground:
         """Whether a container was ever made."""
         self.lease_seconds = LEASE_SECONDS
         self._lock = threading.Lock()
-        self._open: dict[str, Housed] = {}
+        self._open: dict[str, Lifecycle] = {}
+        self._held: dict[str, socket.socket] = {}
+        """The standard inputs of containers, of sandboxes that were given away too: one ends when nobody holds its."""
         self._pulse: Pulse | None = None
         self._pulse_lock = threading.Lock()
         self._network_lock = threading.Lock()
@@ -83,7 +81,7 @@ class Ground:
         self._facts: Mapping[str, Any] | None = None
         self._accounts: dict[tuple[str, str], Account] = {}
 
-    def enter(self, container: str, sandbox: Housed) -> None:
+    def enter(self, container: str, sandbox: "Lifecycle") -> None:
         with self._lock:
             self._open[container] = sandbox
 
@@ -91,7 +89,30 @@ class Ground:
         with self._lock:
             self._open.pop(container, None)
 
-    def housed(self) -> dict[str, Housed]:
+    def hold(self, container: str) -> None:
+        """Keep a container alive that is about to start."""
+        self.let_go(container)
+        self._held[container] = self.daemon.hold(container)
+
+    def let_go(self, container: str) -> None:
+        if wire := self._held.pop(container, None):
+            wire.close()
+
+    def let_all_go(self) -> None:
+        for container in self._held.copy():
+            self.let_go(container)
+
+    def renew(self) -> None:
+        """Tell the containers that their owner lives."""
+        for container, wire in self._held.copy().items():
+            try:
+                wire.send(b".", socket.MSG_DONTWAIT)
+            except BlockingIOError:  # it is frozen
+                continue
+            except OSError:  # it has ended: whoever uses it next is told
+                self.let_go(container)
+
+    def housed(self) -> dict[str, "Lifecycle"]:
         """The open sandboxes by container."""
         with self._lock:
             return dict(self._open)
@@ -145,7 +166,7 @@ class Ground:
         volume = self.images.runner_volume(image)
         host = {
             "network_mode": self._own_network() if network else "none",
-            "sysctls": SYSCTLS if network else {},
+            "sysctls": FENCED if network else {},
             "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
             "cpu_shares": CPU_SHARES,
@@ -204,11 +225,6 @@ class Ground:
     def labels(self) -> dict[str, str]:
         """What everything bears that is made here."""
         return {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
-
-    def fence(self, container: str, image: ImageFacts) -> None:
-        """Keep a running container's network from the cluster. ``image``: its task's."""
-        volume = self.images.runner_volume(image.id)
-        fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self.labels())
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
         with self._baseline_lock:

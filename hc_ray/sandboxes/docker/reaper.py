@@ -1,5 +1,6 @@
 """What is removed from a Docker daemon: what dead owners left there, and on demand what is kept to save time."""
 
+import contextlib
 from collections.abc import Mapping
 
 from hc_ray.machine.owner import is_leftover
@@ -12,8 +13,7 @@ from hc_ray.sandboxes.docker.place import FORK_LABEL, NAME_LABEL
 def reap(*, dry: bool = False) -> list[str]:
     """Remove the containers, networks and fork images of owners that live no more; answers what was removed. With
     ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
-    daemon = Daemon()
-    try:
+    with contextlib.closing(Daemon()) as daemon:
         # A daemon that several machines share holds containers whose owners this one cannot look up.
         own = daemon.on_this_kernel
 
@@ -32,22 +32,16 @@ def reap(*, dry: bool = False) -> list[str]:
         forks = {image for image, labels in daemon.images(FORK_LABEL) if dead(labels)}
         if not dry:
             remove_forks(daemon, forks)
-        removed += [f"image {image.removeprefix('sha256:')[:12]}" for image in sorted(forks)]
-        return removed
-    finally:
-        daemon.close()
+        return removed + [f"image {image.removeprefix('sha256:')[:12]}" for image in sorted(forks)]
 
 
 def reap_cache(*, dry: bool = False) -> list[str]:
     """Remove the images of tasks and the volumes of runners that no container uses; the next trial makes them anew.
     Answers what was removed."""
-    daemon = Daemon()
-    try:
+    with contextlib.closing(Daemon()) as daemon:
         images = [f"image {tag}" for tag in daemon.tags(TASK_IMAGES) if dry or daemon.remove_image(tag)]
         volumes = [f"volume {name}" for name in daemon.volumes(RUNNER_LABEL) if dry or daemon.remove_volume(name)]
         return images + volumes
-    finally:
-        daemon.close()
 
 
 def remove_forks(daemon: Daemon, images: set[str]) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.availability import refusal
-from hc_ray.sandboxes.docker.container import DockerSandbox
-from hc_ray.sandboxes.docker.living import Ticket
+from hc_ray.sandboxes.docker.container import DockerSandbox, Ticket
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.reaper import remove_forks
 from hc_ray.sandboxes.docker.transfer import Exchange
@@ -70,7 +69,7 @@ class DockerPlace:
 
     def _fence_living(self) -> None:
         for sandbox in self._ground.housed().values():
-            if isinstance(sandbox, DockerSandbox) and sandbox.alive:
+            if sandbox.alive:
                 sandbox.fence()
 
     async def adopt(self, task: Task, ticket: str) -> DockerSandbox:
@@ -104,8 +103,7 @@ class DockerPlace:
     def _renew(self) -> None:
         """Keep the containers of this place alive."""
         while not self._ground.closing.wait(self._ground.lease_seconds / 4):
-            for sandbox in self._ground.housed().values():
-                sandbox.renew()
+            self._ground.renew()
 
     async def close(self) -> None:
         if not self._ground.closing.is_set():
@@ -118,6 +116,7 @@ class DockerPlace:
         for sandbox in ground.housed().values():
             with contextlib.suppress(SandboxError):  # what is left of it bears this place's label
                 sandbox.close_now()
+        ground.let_all_go()
         if ground.used:
             mine = f"{PLACE_LABEL}={ground.id}"
             for container, _, _ in ground.daemon.containers(mine):

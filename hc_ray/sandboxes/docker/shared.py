@@ -19,7 +19,7 @@ from hc_ray.domain.ports import Changes
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, ancestors, read_tree
-from hc_ray.sandboxes.docker.stream import take_payloads
+from hc_ray.sandboxes.docker.stream import heard, take_payloads
 
 _LOADER = (
     *(f"{RUNNER_SEALED}/ld.so", "--inhibit-cache", "--inhibit-rpath", f"{RUNNER_SEALED}/bin/python3"),
@@ -84,33 +84,23 @@ def options(
     whoever lives in there can neither move them nor put something else in their place. ``apparmor``: the daemon's own
     profile forbids every mount."""
     unconfined = ["apparmor=unconfined"] if apparmor else []
-    return {
+    host = {
         **host,
         "binds": [f"{volume}:{RUNNER_ROOT}:ro", f"{volume}:{RUNNER_SEALED}:ro"],
         "security_opt": [*host["security_opt"], f"seccomp={profile()}", *unconfined],
         "cap_add": list(ADDED),
         "cap_drop": [name for name in host["cap_drop"] if name not in ADDED],
         "tmpfs": {"/tests": SCRATCH, "/logs": SCRATCH},
-    }, {
-        **config,
-        "entrypoint": sealed(config["entrypoint"]),
-        "environment": UNREAD,
     }
+    return host, {**config, "entrypoint": sealed(config["entrypoint"]), "environment": UNREAD}
 
 
 def listen(wire: socket.socket, asked: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
     """Send what is asked and read what Docker frames until the end or the deadline: standard output and error."""
     streams = {1: bytearray(), 2: bytearray()}
-    pending = bytearray()
-    until = time.monotonic() + timeout
-    with contextlib.closing(wire), contextlib.suppress(OSError, ValueError):
-        wire.settimeout(30.0)
-        wire.sendall(asked)
-        while (left := until - time.monotonic()) > 0:
-            wire.settimeout(left)
-            data = wire.recv(1 << 16)
-            if not data:
-                break
+    pending, until = bytearray(), time.monotonic() + timeout
+    with contextlib.suppress(ValueError):
+        for data in heard(wire, asked, lambda: until):
             pending += data
             for kind, payload in take_payloads(pending):
                 streams[kind] += payload[: max(0, limit - len(streams[kind]))]
@@ -142,10 +132,10 @@ def changes(
         elif now.kind == "folder" == before.kind:
             if now.mode != before.mode:
                 changed.append(path)
-        elif now != before or _content(daemon, container, path) != baseline.tree(path, Budget(_COMPARED), whole=False):
+        elif now != before:
             changed.append(path)
+        else:
+            held = read_tree(daemon, container, path, Budget(_COMPARED), whole=False) or {}
+            if held != baseline.tree(path, Budget(_COMPARED), whole=False):
+                changed.append(path)
     return Changes(added=tuple(added), changed=tuple(changed), deleted=tuple(deleted))
-
-
-def _content(daemon: Daemon, container: str, path: str) -> Any:
-    return read_tree(daemon, container, path, Budget(_COMPARED), whole=False) or {}

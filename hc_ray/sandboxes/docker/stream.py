@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hc_ray.sandboxes.docker.values import fault_of
@@ -31,6 +31,8 @@ def own_socket(raw: Any) -> socket.socket:
 
 LARGEST = 1 << 20
 """Bytes of a frame."""
+START_SECONDS = 30.0
+"""How long a helper may take to read what it is asked, or to start a command, on a machine that is busy."""
 
 
 def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator[tuple[int, bytes]]:
@@ -45,6 +47,19 @@ def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator
         payload = bytes(pending[8 : 8 + size])
         del pending[: 8 + size]
         yield kind, payload
+
+
+def heard(wire: socket.socket, asked: bytes, until: Callable[[], float]) -> Iterator[bytes]:
+    """Send what is asked; what comes back, up to its end or the moment that ``until`` tells. A wire that fails has
+    ended."""
+    with contextlib.closing(wire), contextlib.suppress(OSError):
+        wire.settimeout(START_SECONDS)
+        wire.sendall(asked)
+        while (left := until() - time.monotonic()) > 0:
+            wire.settimeout(left)
+            if not (data := wire.recv(1 << 16)):
+                return
+            yield data
 
 
 class Pulse:

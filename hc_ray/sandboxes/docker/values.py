@@ -52,14 +52,6 @@ class PathFacts(Value):
     size: int
 
 
-class Change(Value):
-    """One line of ``docker diff``."""
-
-    path: str
-    kind: int
-    """0 modified, 1 added, 2 deleted."""
-
-
 def path_facts(stat: Mapping[str, Any]) -> PathFacts:
     """From Go's ``os.FileMode``, whose upper bits are its own."""
     bits = int(stat["mode"])

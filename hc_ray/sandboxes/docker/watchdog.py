@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground, Housed
+from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.values import DiskFull
 from hc_ray.sandboxes.tree_size import folder_size, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
+
+if TYPE_CHECKING:
+    from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 
 PATIENCE = 10.0
 """A look begins only after so many times what the last one took; once where the wire is pulled."""
@@ -78,7 +82,7 @@ class DiskWatchdog:
         labels = [f"{PLACE_LABEL}={place}" for place in self._places()]
         return {container: size for label in labels for container, _, size in daemon.containers(label, size=True)}
 
-    def _measured(self, container: str, sandbox: Housed, told: dict[str, int], signs: Signs) -> tuple[int, str]:
+    def _measured(self, container: str, sandbox: "Lifecycle", told: dict[str, int], signs: Signs) -> tuple[int, str]:
         """What a container holds, and what is wrong with that."""
         most = sandbox.storage_bytes, min(MOST_PATHS, sandbox.storage_bytes // PATH_BYTES)
         if container in told:
@@ -99,7 +103,7 @@ class DiskWatchdog:
             return size, f"it wrote more than {most[0] >> 20} MB"
         return size, f"it made more than {most[1]} files" if paths > most[1] else ""
 
-    def _kill(self, container: str, sandbox: Housed, fault: str) -> None:
+    def _kill(self, container: str, sandbox: "Lifecycle", fault: str) -> None:
         self._ending.add(container)
 
         def end() -> None:

@@ -58,9 +58,9 @@ def _gateways() -> Iterator[str]:
 
 
 def _lines(path: str) -> list[str]:
-    if not os.path.exists(path):  # noqa: PTH110
+    if not os.path.exists(path):
         return []
-    with open(path) as file:  # noqa: PTH123 (pathlib is slow to import)
+    with open(path) as file:
         return [line for line in file if line.strip()]
 
 

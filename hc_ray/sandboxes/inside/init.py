@@ -6,7 +6,6 @@ inside: then this process ends, and the sandbox with it.
 
 Runs under the runner's own interpreter only."""
 # Starts with every sandbox: no pathlib, no subprocess, no typing.
-# ruff: noqa: PTH123
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def name_localhost() -> None:
 def wait_until_ready() -> None:
     """For the helper of a command: a container runs as soon as this process begins, before it has hidden itself."""
     while True:
-        with open("/proc/1/comm", "rb") as name:  # noqa: PTH123 - starts with every command
+        with open("/proc/1/comm", "rb") as name:
             if name.read().strip() == READY:
                 return
         time.sleep(0.001)

@@ -71,6 +71,8 @@ class Leader:
     def __init__(self, request: dict[str, Any], stdin: bytes) -> None:
         self.request, self.stdin = request, memoryview(stdin)  # cut at every write: of bytes each would be a copy
         self.limit: int = request["limit"]
+        self.passed: tuple[int, ...] = ()
+        """Descriptors that the command gets beside its streams, under the numbers from 3 on."""
         self.outputs: tuple[int, ...] = ()
         self.room: dict[int, int] = {}
         """End of a stream → bytes that may still come of it."""
@@ -121,7 +123,7 @@ class Leader:
     def _start(self, held: int, go: int) -> int:
         given = os.pipe() if self.stdin else (os.open("/dev/null", os.O_RDONLY), -1)
         ends = (given, *(os.pipe()[::-1] for _ in range(2)))
-        theirs = [end[0] for end in ends]
+        theirs = [*(end[0] for end in ends), *self.passed]
         pid = os.fork()
         if pid == 0:
             os.close(go)
@@ -150,7 +152,7 @@ class Leader:
                 return
             for target, end in enumerate(ends):
                 os.dup2(end, target)
-            os.closerange(3, 256)
+            os.closerange(len(ends), 256)
             environment = self.settle()
             os.chdir(sought)
             sought = self.request["argv"][0]

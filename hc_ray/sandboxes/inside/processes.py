@@ -1,7 +1,6 @@
 """What ``init`` (bwrap), ``exec`` (Docker) and the grader do alike inside a sandbox: become a candidate's command, find
 all that it started, and end it."""
 # Starts with every command: no pathlib, no subprocess.
-# ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
 

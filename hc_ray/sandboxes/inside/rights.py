@@ -31,7 +31,7 @@ def must(result: int, what: str) -> None:
 
 def permitted() -> int:
     """The permitted set of this process."""
-    with open("/proc/self/status") as file:  # noqa: PTH123 (pathlib is slow to import)
+    with open("/proc/self/status") as file:
         return next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm:"))
 
 

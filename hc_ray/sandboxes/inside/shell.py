@@ -21,7 +21,6 @@ if MYPY:
     from typing import Any
 
 # Started for every command, and pathlib and typing would double the time that it takes to start.
-# ruff: noqa: PTH103, PTH112, PTH118, PTH123, PTH202
 
 STEP = (
     '[ -f "$1/exports" ] && . "$1/exports"; '

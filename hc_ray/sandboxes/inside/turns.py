@@ -30,9 +30,6 @@ from typing import Any
 
 from hc_ray.sandboxes.inside import processes
 
-# Paths are walked by the hundred thousand, as texts.
-# ruff: noqa: PTH101, PTH103, PTH107, PTH110, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120, PTH211
-
 MARK = "HC_TURN"
 """The environment variable that says for which state a process was started."""
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/boot/")
@@ -206,7 +203,9 @@ class Turns:
             else:
                 shutil.copyfile(self.kept + path, path)
                 os.utime(path, ns=(time_ns, time_ns))
-            own(path, mode, uid, gid, link=kind == "link")
+            os.chown(path, uid, gid, follow_symlinks=False)
+            if kind != "link":
+                os.chmod(path, mode)
 
 
 def facts(path: str) -> Facts | None:
@@ -235,12 +234,6 @@ def clear(path: str, *, keep_folder: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
-def own(path: str, mode: int, uid: int, gid: int, *, link: bool = False) -> None:
-    os.chown(path, uid, gid, follow_symlinks=False)
-    if not link:
-        os.chmod(path, mode)
-
-
 def write(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
     """Put a member of a tar there; one that lies there already keeps its time."""
     file = tar.extractfile(info) if info.isreg() else None
@@ -252,14 +245,8 @@ def write(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
         if now[0] == "file" and info.isreg() and now[4] == info.size and Path(path).read_bytes() == data:
             return
     clear(path, keep_folder=info.isdir())
-    if info.issym():
-        os.symlink(info.linkname, path)
-    elif info.isdir():
-        os.makedirs(path, exist_ok=True)
-    elif info.isreg():
-        Path(path).write_bytes(data)
-        os.utime(path, (info.mtime, info.mtime))
-    own(path, info.mode, info.uid, info.gid, link=info.issym())
+    tar.extraction_filter = lambda member, _: member  # it is of this environment's own making
+    tar.extract(info, "/", numeric_owner=True)
 
 
 def main() -> None:

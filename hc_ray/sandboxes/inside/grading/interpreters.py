@@ -2,8 +2,6 @@
 only before anything of a submission is there, or where nothing of it that they run by themselves was carried. Standard
 library only."""
 
-# ruff: noqa: PTH103, PTH108, PTH123
-
 from __future__ import annotations
 
 import contextlib

@@ -2,8 +2,6 @@
 
 64-bit little-endian ELF (x86-64, arm64), glibc and musl. Layouts after the System V ABI, glibc's ``elf.h`` and
 ``dl-cache.h``. Files may be hostile: whatever cannot be read is no ELF file. Standard library only."""
-# Paths of a sandbox are plain strings here, millions of which may be looked at.
-# ruff: noqa: PTH123, PTH207, PTH208
 
 import glob
 import os
@@ -11,12 +9,12 @@ import posixpath
 import re
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_LOAD, _DYNAMIC, _INTERP = 1, 2, 3
-_NEEDED, _STRTAB, _STRSZ, _RPATH, _RUNPATH = 1, 5, 10, 15, 29
+_LOAD, DYNAMIC, INTERP = 1, 2, 3
+_NEEDED, STRTAB, _STRSZ, RPATH, RUNPATH = 1, 5, 10, 15, 29
 _STRINGS_LIMIT = 1 << 20
 _CACHE = "/etc/ld.so.cache"
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
@@ -51,38 +49,48 @@ def read_elf(path: str) -> Elf | None:
         os.close(descriptor)
 
 
-def _parse(descriptor: int, path: str) -> Elf | None:
-    header = os.pread(descriptor, 64, 0)
+Segment = tuple[int, int, int, int]
+"""Type, offset, address and size in the file."""
+
+
+def segments_of(read: Callable[[int, int], bytes]) -> list[Segment]:
+    """Of an ELF file that ``read(size, offset)`` reads. Raises ``ValueError`` for any other file."""
+    header = read(64, 0)
     if header[:6] != b"\x7fELF\x02\x01":
-        return None
+        raise ValueError("not a 64-bit little-endian ELF file")
     (table,) = struct.unpack_from("<Q", header, 32)
     size, count = struct.unpack_from("<HH", header, 54)
-    raw = os.pread(descriptor, size * min(count, 128), table)
-    # Type, offset, address, size in the file.
-    segments = [
-        (kind, offset, address, length)
-        for kind, _, offset, address, _, length, _, _ in (
-            struct.unpack_from("<IIQQQQQQ", raw, at) for at in range(0, len(raw) - 55, size)
-        )
-    ]
-    loader = next((_text(os.pread(descriptor, min(s[3], 4096), s[1]), 0) for s in segments if s[0] == _INTERP), "")
-    dynamic = next((os.pread(descriptor, min(s[3], 1 << 16), s[1]) for s in segments if s[0] == _DYNAMIC), b"")
-    entries: list[tuple[int, int]] = []
+    raw = read(size * min(count, 128), table)
+    found = (struct.unpack_from("<IIQQQQQQ", raw, at) for at in range(0, len(raw) - 55, size))
+    return [(kind, offset, address, length) for kind, _, offset, address, _, length, _, _ in found]
+
+
+def entries_of(dynamic: bytes | bytearray) -> list[tuple[int, int]]:
+    """Tag and value of each entry of a dynamic section."""
+    entries = []
     for at in range(0, len(dynamic) - 15, 16):
         tag, value = struct.unpack_from("<QQ", dynamic, at)
         if tag == 0:
             break
         entries.append((tag, value))
-    address = next((value for tag, value in entries if tag == _STRTAB), None)
+    return entries
+
+
+def _parse(descriptor: int, path: str) -> Elf:
+    segments = segments_of(lambda size, at: os.pread(descriptor, size, at))
+    loader = next((_text(os.pread(descriptor, min(s[3], 4096), s[1]), 0) for s in segments if s[0] == INTERP), "")
+    dynamic = next((os.pread(descriptor, min(s[3], 1 << 16), s[1]) for s in segments if s[0] == DYNAMIC), b"")
+    entries = entries_of(dynamic)
+    address = next((value for tag, value in entries if tag == STRTAB), None)
     length = next((value for tag, value in entries if tag == _STRSZ), 0)
     strings = b""
     for kind, offset, start, size in segments:
         if kind == _LOAD and address is not None and start <= address < start + size:
             strings = os.pread(descriptor, min(length, _STRINGS_LIMIT), offset + address - start)
-    kinds = (_NEEDED, _RPATH, _RUNPATH)
+    kinds = (_NEEDED, RPATH, RUNPATH)
     names = {kind: [_text(strings, value) for tag, value in entries if tag == kind] for kind in kinds}
     origin = posixpath.dirname(os.path.realpath(path))
-    paths = [piece for text in (*names[_RPATH], *names[_RUNPATH]) for piece in text.split(":")]
+    paths = [piece for text in (*names[RPATH], *names[RUNPATH]) for piece in text.split(":")]
     folders = [re.sub(r"\$\{?ORIGIN\}?", origin, piece) for piece in paths if piece]
     return Elf(loader, tuple(names[_NEEDED]), tuple(posixpath.normpath(folder) for folder in folders))
 

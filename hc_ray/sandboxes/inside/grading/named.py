@@ -1,6 +1,4 @@
 """Which files names of programs lead to, every link on the way included. Standard library only."""
-# Paths of a sandbox are plain strings here, thousands of which are looked at.
-# ruff: noqa: PTH114, PTH115, PTH116, PTH123, PTH208
 
 import os
 import posixpath

@@ -8,8 +8,6 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
 ``pythons``, which are not looked up again). The answer is ``blind.image.Image``. It also makes the witness importable
 by python3. Standard library only."""
-# Paths of a sandbox are plain strings here, millions of which may be looked at.
-# ruff: noqa: PTH112, PTH114, PTH123, PTH207
 
 from __future__ import annotations
 

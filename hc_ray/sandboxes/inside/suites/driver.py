@@ -1,7 +1,13 @@
-"""Runs the self-tests of a suite, one at a time, against one candidate's workdir: calls under the task's own
-``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers in a file of its own, whatever the candidate
-prints. Standard library only; it runs under the runner's Python inside a sandbox."""
-# Started for every suite: what is slow to import and seldom needed is imported where it is.
+"""Drives every self-test of a suite, one at a time, under the runner's Python inside a sandbox: calls under the task's
+own ``python3``, commands by ``sh -c``, C programs by ``cc``, checks by pytest.
+
+    hc_driver PLAN.json
+
+Each test is run ``repeats`` times, in its own child process, against the workdir exactly as the candidate left it, plus
+the test's own files: what a test changed there is put back from a private copy before the next one. (In place, because
+scripts name their files by absolute paths.) The report is JSON lines on the standard output that this process was
+started with, a pipe that no child inherits; the tests write to standard error."""
+# Started for every suite: what is slow to import (typing, tempfile, pytest) is left out, or imported where needed.
 
 from __future__ import annotations
 
@@ -17,6 +23,7 @@ from hc_ray.sandboxes.inside.suites.forks import Forks
 
 MYPY = False
 if MYPY:
+    import io
     from typing import Any
 
     Result = dict[str, Any]
@@ -42,7 +49,7 @@ class Driver:
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
         self._checks_by: list[str] = []
-        self.forks = Forks(self.python, Path(plan["serve"]), self.workdir.path, scratch)
+        self.forks = Forks(self.python, self.workdir.path, scratch)
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -50,16 +57,9 @@ class Driver:
         """One test, once: a cell. Too many tests past their deadline end the patience with the candidate."""
         if self.timeouts >= TIMEOUTS_PER_SUITE and test["subject"]["kind"] != "file":
             return cell("timeout", None, f"not run: {self.timeouts} tests had run out of time")
-        path = self.workdir.path / test["subject"]["path"]
-        missing = not path.exists()
-        expectation = test["expectation"]
-        if missing and test["subject"]["path"]:
-            if test["subject"]["kind"] == "file" and expectation["kind"] == "rejected":
-                return cell("pass", "no file")
-            return cell("error", None, f"there is no {test['subject']['path']}")
         try:
             try:
-                result: Result = getattr(self, "_" + test["subject"]["kind"])(test, path)
+                result = self._executed(test, self.workdir.path / test["subject"]["path"])
             finally:
                 self.workdir.restore()
         except Exception as error:
@@ -67,20 +67,17 @@ class Driver:
         self.timeouts += result["outcome"] == "timeout"
         return result
 
-    def _call(self, test: dict[str, Any], path: Path) -> Result:
-        return self.ask(self.job("call", test, path))
+    def _executed(self, test: dict[str, Any], path: Path) -> Result:
+        kind, named = test["subject"]["kind"], test["subject"]["path"]
+        if named and not path.exists():
+            if kind == "file" and test["expectation"]["kind"] == "rejected":
+                return cell("pass", "no file")
+            return cell("error", None, f"there is no {named}")
+        result: Result = getattr(self, f"_{kind}")(test, path)
+        return result
 
-    def job(self, kind: str, test: dict[str, Any], path: Path) -> dict[str, Any]:
-        """What ``call`` is told."""
-        expectation = test["expectation"]
-        return {
-            "kind": kind,
-            "path": str(path),
-            "function": test["subject"].get("function"),
-            "call": test["input"],
-            "expected": expectation.get("value") if expectation["kind"] == "value" else None,
-            "rejected": expectation["kind"] == "rejected",
-        }
+    def _call(self, test: dict[str, Any], path: Path) -> Result:
+        return self.ask({"kind": "call", "path": str(path), **test})
 
     def ask(self, job: dict[str, Any]) -> Result:
         """Have the task's interpreter do a job; its answer comes in a file of its own."""
@@ -164,10 +161,14 @@ class Driver:
         (folder / "test_check.py").write_text(test["input"], encoding="utf-8")
         options = ["-x", "-q", "-rs", "--tb=short", "--no-header", "-p", "no:cacheprovider", "-c", "/dev/null"]
         name = f"{folder}/test_check.py::{test['subject']['function']}"
-        code, out, err = self._under_pytest([*options, "--rootdir", str(folder), name])
+        seconds = self.plan["check_seconds"]
+        code, out, err = child.run(
+            [*self._pytest(), *options, "--rootdir", str(folder), name], cwd=self.workdir.path, scratch=self.scratch,
+            timeout=seconds, cpu=int(seconds), writes=CHECK_WRITES,
+        )  # fmt: skip
         said = out.decode("utf-8", "replace")
         if code is None:
-            return cell("timeout", None, f"ran out of time ({self.plan['check_seconds']:g} s)")
+            return cell("timeout", None, f"ran out of time ({seconds:g} s)")
         if code == 0:
             skipped = " passed" not in said
             return cell("skipped" if skipped else "pass", "pass", said.strip()[-300:] if skipped else "")
@@ -176,39 +177,18 @@ class Driver:
         detail = "\n".join(faults[:12]) or (said.strip() or err.decode("utf-8", "replace").strip())[-600:]
         return cell("fail" if code == 1 else "error", f"fail: {detail[:300]}", detail)
 
-    def _under_pytest(self, arguments: list[str]) -> tuple[int | None, bytes, bytes]:
-        """pytest under the task's own interpreter, so that its packages can be imported; where that has none and cannot
-        borrow the runner's, under the runner's. Which it is the first check shows: pytest itself takes longer to start
-        than most checks take."""
-        seconds = self.plan["check_seconds"]
-
-        def run(by: list[str]) -> tuple[int | None, bytes, bytes]:
-            return child.run(
-                [*by, *arguments], cwd=self.workdir.path, scratch=self.scratch, timeout=seconds, cpu=int(seconds),
-                writes=CHECK_WRITES,
-            )  # fmt: skip
-
-        if self._checks_by:
-            return run(self._checks_by)
-        own = [self.python, "-m", "pytest"]
-        borrowed = ["env", f"PYTHONPATH={self.plan['pytest']}", *own]
-        for by in (own, borrowed):
-            code, out, err = run(by)
-            lacks = b"No module named pytest" in err
-            if code is None or (out and not lacks):
-                self._checks_by = by
-                return code, out, err
-            if not lacks:  # it ended before pytest could say anything, or pytest is broken
-                break
-        for by in (own, borrowed):
-            code, _, _ = child.run([*by, "--version"], cwd=self.scratch, scratch=self.scratch, timeout=20, cpu=20)
-            if code == 0:
-                self._checks_by = by
-                break
-        else:
+    def _pytest(self) -> list[str]:
+        """How pytest is started: under the task's own interpreter, so that its packages can be imported; where that has
+        none and cannot borrow the runner's, under the runner's. Found out once a suite."""
+        if not self._checks_by:
             self._checks_by = [sys.executable, "-m", "pytest"]
-        self.workdir.restore()  # what was tried above may have run
-        return run(self._checks_by)
+            for by in ([self.python], ["env", f"PYTHONPATH={self.plan['pytest']}", self.python]):
+                tried = [*by, "-c", "import pytest"]
+                code, _, _ = child.run(tried, cwd=self.scratch, scratch=self.scratch, timeout=20, cpu=20)
+                if code == 0:
+                    self._checks_by = [*by, "-m", "pytest"]
+                    break
+        return self._checks_by
 
     def _file(self, test: dict[str, Any], path: Path) -> Result:
         expectation = test["expectation"]
@@ -228,8 +208,31 @@ class Driver:
             right = text == expectation["value"].rstrip()
             return cell("pass" if right else "fail", observed, "" if right else f"holds {text[:200]!r}")
         if expectation["name"] == "compiles" and path.suffix == ".py":
-            return self.ask(self.job("compiles", test, path))
+            return self.ask({"kind": "compiles", "path": str(path), **test})
         from hc_ray.sandboxes.inside.suites import checks
 
         outcome, detail = checks.holds(expectation["name"], expectation.get("argument", ""), data, path)
         return cell(outcome, observed, detail)
+
+
+def run(plan: dict[str, Any], driver: Driver, report: io.TextIOBase) -> None:
+    for test in plan["tests"]:
+        for _ in range(plan["repeats"]):
+            report.write(json.dumps({"id": test["id"], **driver.execute(test)}) + "\n")
+            report.flush()
+
+
+def main() -> None:
+    report = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    path = Path(sys.argv[1]).resolve()
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    own = path.parent if os.access(path.parent, os.W_OK) else Path("/tmp")
+    scratch = own / f"t{os.urandom(4).hex()}"  # as ``domain.normalisation`` knows it
+    scratch.mkdir(mode=0o700)
+    try:
+        driver = Driver(plan, scratch)
+        run(plan, driver, report)
+        driver.forks.close()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -20,17 +20,19 @@ if MYPY:
 
 GRACE = 5.0
 """Seconds beyond a job's own, after which the server is taken for lost."""
+_START = "import sys; sys.path[0] = sys.argv.pop(1); import hc_serve; hc_serve.main()"
+"""Imported and not run as a file, so that its byte code is used."""
 
 
 class Forks:
     """One server a suite, started when it is first needed."""
 
-    def __init__(self, python: str, script: Path, workdir: Path, scratch: Path) -> None:
-        self._command, self._workdir, self._scratch = [python, str(script)], workdir, scratch
+    def __init__(self, python: str, workdir: Path, scratch: Path) -> None:
+        self._python, self._workdir, self._scratch = python, workdir, scratch
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def ask(self, job: dict[str, Any], seconds: float) -> child.Run:
+    def ask(self, job: dict[str, Any], seconds: float, *, again: bool = True) -> child.Run:
         """Exit code (None past the deadline), answer and the beginning of the standard error of one job. Raises
         ``ChildProcessError`` where two servers end before they have told."""
         try:
@@ -38,15 +40,10 @@ class Forks:
         except TimeoutError:  # it was stopped
             self.close()
             return None, b"", b""
-        except (OSError, ValueError):
-            self.close()
-        try:
-            return self._ask(job, seconds)
-        except TimeoutError:
-            self.close()
-            return None, b"", b""
         except (OSError, ValueError) as fault:
             self.close()
+            if again:
+                return self.ask(job, seconds, again=False)
             raise ChildProcessError(f"the interpreter that runs the calls ended, twice: {fault}") from None
 
     def _ask(self, job: dict[str, Any], seconds: float) -> child.Run:
@@ -58,17 +55,18 @@ class Forks:
         with child.nameless(self._scratch) as answer, child.nameless(self._scratch) as err:
             sent = socket.send_fds(control, [data], [answer.fileno(), err.fileno()])
             control.sendall(data[sent:])
-            code = _line(control)["code"]
+            code = json.loads(control.makefile("rb").readline())["code"]  # nothing where the server is gone
             told, said = os.pread(answer.fileno(), child.ANSWER, 0), os.pread(err.fileno(), child.CUT, 0)
             return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code, told, said
 
     def _start(self) -> socket.socket:
         mine, theirs = socket.socketpair()
         with theirs:
+            command = [self._python, "-c", _START, str(Path(__file__).parent), str(theirs.fileno())]
             self._process = subprocess.Popen(
-                [*self._command, str(theirs.fileno())], cwd=self._workdir, env=child.environment(self._scratch),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True, pass_fds=(theirs.fileno(),),
+                command, cwd=self._workdir, env=child.environment(self._scratch), stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                pass_fds=(theirs.fileno(),),
             )  # fmt: skip
         self._control = mine
         return mine
@@ -82,14 +80,3 @@ class Forks:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._control = self._process = None
-
-
-def _line(control: socket.socket) -> dict[str, Any]:
-    told = b""
-    while not told.endswith(b"\n"):
-        part = control.recv(4096)
-        if not part:
-            raise OSError("the server is gone")
-        told += part
-    answer: dict[str, Any] = json.loads(told)
-    return answer

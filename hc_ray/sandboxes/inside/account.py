@@ -1,17 +1,24 @@
-"""Whom a task's commands run as: a user that an image or a task names, as Docker looks one up for ``exec --user``."""
+"""Whom a command runs as: a user that an image or a task names, as Docker looks one up for ``exec --user``. The files
+are read, and the C library is not asked: it would load what the image, or a candidate in it, names in nsswitch.conf."""
 
-from hc_ray.domain.value import Value
+from __future__ import annotations
+
+import os
 
 
-class Account(Value):
+class Account:
     """A user of an image, by the numbers that files and processes bear."""
 
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    """Supplementary groups."""
-    variables: dict[str, str]
-    """HOME, USER and LOGNAME."""
+    def __init__(self, uid: int, gid: int, groups: list[int], name: str = "", home: str = "/") -> None:
+        """``groups``: supplementary ones."""
+        self.uid, self.gid, self.groups = uid, gid, groups
+        self.variables = {"HOME": home, "USER": name, "LOGNAME": name}
+
+    def become(self) -> None:
+        """For good; only root can."""
+        os.setgroups(self.groups)
+        os.setresgid(self.gid, self.gid, self.gid)
+        os.setresuid(self.uid, self.uid, self.uid)
 
 
 def account(named: str, passwd: str, group: str) -> Account | None:
@@ -26,5 +33,4 @@ def account(named: str, passwd: str, group: str) -> Account | None:
     gid = next((one[2] for one in groups if wanted_group in (one[0], one[2])), wanted_group) or gid
     if not all(number.isdigit() for number in (uid, gid, *more)):
         return None
-    variables = {"HOME": home or "/", "USER": name, "LOGNAME": name}
-    return Account(uid=int(uid), gid=int(gid), groups=tuple(map(int, more)), variables=variables)
+    return Account(int(uid), int(gid), [int(number) for number in more], name, home or "/")
