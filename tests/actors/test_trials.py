@@ -15,7 +15,7 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
                       digest="null")  # fmt: skip
     trials = Trials("t", None)
-    await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
+    await trials.arrange({"null": setup}, {"here": Station(null_world.NullSandboxes("null", None, None))})
     record = Record(key, task, plan, null_world.LIMITS)
     handed = await trials.start(key, task)
     record.submitted(handed.submission, handed.outcome)

@@ -1,11 +1,8 @@
 """``scripts/bench driver``: what orchestration itself costs. With an engine that answers at once and sandboxes that run
-nothing: candidates a second of trials alone and of a whole sweep (journal, results, report, tables) in one process,
-and of a sweep whose actors are Ray's; the processor time and the memory that it takes along the way. Beside that, how
-long a resume takes to find out what is left to do.
+nothing: candidates a second of a whole sweep (journal, results, report, tables) through Ray's actors, and the processor
+time and the memory that it takes along the way. Beside that, how long a resume takes to find out what is left to do.
 
-    scripts/bench driver --candidates 10000
-    scripts/bench driver --candidates 100000 --way sweep
-    scripts/bench driver --candidates 10000 --ray
+    scripts/bench driver --candidates 100000
     scripts/bench driver --resume 100000
 """
 
@@ -31,7 +28,6 @@ from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
 
 GOAL = 300.0
-AT_ONCE = 4
 MARKS = 10
 """How often it is looked at on the way."""
 TASKS = 10
@@ -47,7 +43,7 @@ class Look(NamedTuple):
     driver: float
     """MiB that lie in memory."""
     trials: float | None
-    """The same of the trials' actor; None where it is no process."""
+    """The same of the trials' actor; None before it stands."""
     used: dict[str, float]
     """Processor seconds so far by kind of process."""
 
@@ -99,46 +95,25 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
-    """Trials as coroutines, a few at once; nothing is kept of them."""
-    turn = asyncio.Semaphore(AT_ONCE)
-
-    async def judge(submission: Submission) -> bool:
-        return False
-
-    async def one(number: int) -> None:
-        async with turn:
-            await null_world.trial(null_world.task_of(number), candidates, judge, meter)
-            meter.trials += 1
-
-    meter.look()
-    await asyncio.gather(*(one(number) for number in range(count)))
-
-
-def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE, tasks: int | None = None) -> dict[str, Any]:
-    """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep;
-    ``tasks``: different ones (None: as many as trials)."""
+def measure(total: int, candidates: int, at_once: int, tasks: int | None = None) -> dict[str, Any]:
+    """``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials in flight; ``tasks``: different
+    ones (None: as many as trials)."""
     count, meter = max(1, total // candidates), Meter(total)
     with open_folder() as folder, mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
         (folder / "home").mkdir()
-        cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
+        cluster = null_world.NullRay()
         began = time.perf_counter()
-        if way == "trials":
-            asyncio.run(trials_alone(count, candidates, meter))
-        else:
-            plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
-            try:
-                ended = sweep.run(plan, events=meter, cluster=cluster)
-            finally:
-                if isinstance(cluster, null_world.NullRay):
-                    cluster.close()
-            if ended.done != count or ended.unscored:
-                raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
+        plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
+        try:
+            ended = sweep.run(plan, events=meter, cluster=cluster)
+        finally:
+            cluster.close()
+        if ended.done != count or ended.unscored:
+            raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
         seconds = time.perf_counter() - began
     first, last = meter.looks[0], meter.looks[-1]
     used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
     return {
-        "way": way,
         "candidates": meter.candidates,
         "trials": meter.trials,
         "seconds": seconds,
@@ -198,36 +173,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__)
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials of a sweep that are in flight")
-    parser.add_argument("--tasks", type=int, help="different tasks of a sweep (default: as many as trials)")
-    parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
-    parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
+    parser.add_argument("--at-once", type=int, default=4, help="trials that are in flight")
+    parser.add_argument("--tasks", type=int, help="different tasks (default: as many as trials)")
     parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.resume:
         print(json.dumps(resume(given.resume)))
         return
-    ways = ["trials", "sweep"] if given.way == "both" else [given.way]
-    found = []
-    for way in ways:
-        measure("trials" if way == "trials" else "sweep", given.each, given.each)  # whatever is loaded and made once
-        found.append(measure(way, given.candidates, given.each, given.at_once, given.tasks))
+    found = measure(given.candidates, given.each, given.at_once, given.tasks)
     if given.json:
         print(json.dumps(found))
         return
-    for one in found:
-        print(
-            f"{one['way']:>7}: {one['candidates']} candidates of {one['trials']} trials in {one['seconds']:.1f} s: "
-            f"{one['per_second']:.0f} a second (goal {GOAL:.0f}), {one['per_processor_second']:.0f} a core; "
-            "milliseconds of a candidate: " + ", ".join(f"{kind} {ms:.2f}" for kind, ms in one["milliseconds"].items())
-        )
-        _, *columns = zip(*one["memory"], strict=True)
-        for kind, column in zip(("driver", "trials"), columns, strict=True):
-            if seen := [mib for mib in column if mib is not None]:
-                print(f"         resident MiB of the {kind}: {', '.join(f'{mib:.0f}' for mib in seen)}; "
-                      f"{growth(seen):+.1f} in the second half")  # fmt: skip
-        print(f"         resident MiB of the driver at the end: {one['memory_after']:.0f}")
+    print(
+        f"{found['candidates']} candidates of {found['trials']} trials in {found['seconds']:.1f} s: "
+        f"{found['per_second']:.0f} a second (goal {GOAL:.0f}), {found['per_processor_second']:.0f} a core; "
+        "milliseconds of a candidate: " + ", ".join(f"{kind} {ms:.2f}" for kind, ms in found["milliseconds"].items())
+    )
+    _, *columns = zip(*found["memory"], strict=True)
+    for kind, column in zip(("driver", "trials"), columns, strict=True):
+        if seen := [mib for mib in column if mib is not None]:
+            print(f"resident MiB of the {kind}: {', '.join(f'{mib:.0f}' for mib in seen)}; "
+                  f"{growth(seen):+.1f} in the second half")  # fmt: skip
+    print(f"resident MiB of the driver at the end: {found['memory_after']:.0f}")
 
 
 if __name__ == "__main__":

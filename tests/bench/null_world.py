@@ -18,7 +18,6 @@ from hc_ray.domain.trial import TrialKey
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.node_probe import report
@@ -120,7 +119,7 @@ class NullPlace:
         """Nothing to close."""
 
 
-class _Sandboxes(Sandboxes):
+class NullSandboxes(Sandboxes):
     """The actor as it is, over the null place."""
 
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
@@ -156,15 +155,8 @@ _Verifiers = _null(control=Verdict(passed=True, cause="passed", reward=1.0), gra
 
 def played(cls: type) -> type:
     """Who plays an actor: the real one for trials, null for the rest."""
-    null = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers}.get(cls.__name__)
+    null = {"Engine": _Engine, "Sandboxes": NullSandboxes, "Verifiers": _Verifiers}.get(cls.__name__)
     return type(cls.__name__, (null,), {}) if null else cls
-
-
-class NullCluster(InProcess):
-    """The null actors in this process."""
-
-    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
-        return super().spawn(played(cls), *args)
 
 
 class NullRay(RayCluster):
@@ -212,5 +204,5 @@ def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4, tasks: in
     return Plan(
         out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
         sealed_digest="null", taken=taken, refused=(), trials=keys, models=models, split="dev", sandbox="null",
-        sandbox_why="nothing runs", place="in-process",
+        sandbox_why="nothing runs", place="laptop",
     )  # fmt: skip
