@@ -72,6 +72,7 @@ def add_trial(
     *,
     seed: int = 0,
     split: str = "dev",
+    digest: str | None = None,
     tokens: tuple[int | None, int | None] = (600, 400),
     config_hash: str = "c" * 64,
     metadata: Mapping[str, Any] | None = None,
@@ -82,7 +83,7 @@ def add_trial(
     result = TrialResult(
         task_name=task,
         trial_name=name,
-        task_checksum=f"digest-of-{task}",
+        task_checksum=digest or f"digest-of-{task}",
         agent_info=AgentInfo(name=agent, version="0.1.0"),
         agent_result=AgentResult(
             n_input_tokens=tokens[0],
