@@ -14,17 +14,17 @@ import yaml
 
 from hc_ray.sandboxes.bwrap.command import SYSTEM
 from tests.boundary.capability import starts, walk
-from tests.boundary.capability.figures import figures
 from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
 from tests.boundary.noninterference.compare import leaks
 from tests.boundary.noninterference.datasets import KINDS, SOLVE
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.figures import tell
 from tests.fakes.packages import build_wheel, found_uv, install, make_environment
 from tests.fakes.processes import ran
 from tests.fakes.recording import Phase, Seen, files_of, stored
 from tests.fakes.unsteady_model import answer
 
-__all__ = ["figures", "ground"]
+__all__ = ["ground"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 ACTORS = {"ray::Trials", "ray::Sandboxes", "ray::Engine", "ray::Tracker"}
 """All but the verifiers: who must be the same whatever the hidden tests are."""
@@ -56,16 +56,15 @@ def _holds_nothing(told: Spied) -> None:
         assert {mode for place, mode in mounts if place != "/"} == {"ro"}
 
 
-def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground, figures):
+def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground):
     """Ray's hook would send the whole checkout, hidden tests included, to every worker of a driver under `uv run`."""
     env = {"UV_PROJECT_ENVIRONMENT": str(Path(sys.executable).parents[1]), "UV_PYTHON_DOWNLOADS": "never"}
     told = spied(ground, [found_uv(), "run", "--no-sync", "--frozen", "hc-ray"], cwd=ground.checkout, env=env)
     starters = [title.split() for title in told.titles if " run --no-sync " in title]
     assert any(Path(words[0]).name == "uv" for words in starters), "uv run is not the driver's parent"
-    figures.walked("uv run", told)
     _holds_nothing(told)
     libraries = _libraries(told, ground.token, apart_from=(starts.CHECKOUT, starts.CHECKOUT / "actors"))
-    figures.files += libraries.files
+    tell("capability", told.figures("uv run", libraries))
     assert libraries.files > 1000 and libraries.found == []
     assert not any(Path(entry).is_relative_to(ground.checkout) for entry in told.around["path"])
 
@@ -85,11 +84,11 @@ def _joining(ground: Ground, address: str) -> dict[str, str]:
     return {**token, "RAY_ADDRESS": address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
-def test_on_a_head_that_was_started_by_hand_neither(ground, head, figures):
+def test_on_a_head_that_was_started_by_hand_neither(ground, head):
     address, mark = head
     env = _joining(ground, address)
     told = spied(ground, HC_RAY, cwd=ground.checkout, mark=mark, env=env, place=ground.root / "spied-head")
-    figures.walked("ray start --head", told)
+    tell("capability", told.figures("ray start --head"))
     _holds_nothing(told)
 
 
@@ -102,9 +101,8 @@ def installed(ground):
     return venv
 
 
-def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figures):
+def test_from_the_wheel_in_an_empty_environment_neither(ground, installed):
     told = spied(ground, [str(installed / "bin/hc-ray")], cwd=ground.root / "empty", path=MARKED, alone=True)
-    figures.walked("wheel", told)
     _holds_nothing(told)
     packages = next((installed / "lib").glob("python3*/site-packages"))
     assert str(packages) in told.around["path"] and _libraries(told, ground.token).found == []
@@ -112,11 +110,11 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figur
     thorough = walk.Walk((ground.token,))
     for part in packages.glob("hc_ray*"):
         thorough.tree(part)
-    figures.files += thorough.files
+    tell("capability", told.figures("wheel", thorough))
     assert [Path(one).name for one in thorough.found] == [f"{MARKED}.sealed.tar.gz"]
 
 
-def test_as_a_ray_job_neither(ground, installed, figures):
+def test_as_a_ray_job_neither(ground, installed):
     """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
     install(installed, "ray[default]")
     place, port = ground.root / "spied-job", starts.free_port()
@@ -128,7 +126,7 @@ def test_as_a_ray_job_neither(ground, installed, figures):
         submit = [str(installed / "bin/ray"), "job", "submit", "--address", f"http://127.0.0.1:{port}", "--"]
         told = spied(ground, [*submit, str(installed / "bin/hc-ray")], cwd=nowhere, path=MARKED, mark=mark, env=env,
                      place=place, alone=True)  # fmt: skip
-    figures.walked("ray job submit", told)
+    tell("capability", told.figures("ray job submit"))
     _holds_nothing(told)
     assert any("job_supervisor" in title.lower() or "JobSupervisor" in title for title in told.titles), told.titles
     assert _libraries(told, ground.token).found == []

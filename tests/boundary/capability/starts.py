@@ -102,6 +102,15 @@ class Spied:
     inside: tuple[tuple[int, list[str], list[tuple[str, str]]], ...]
     """What candidates could reach: files read, those with the mark, mounts with their modes."""
 
+    def figures(self, start: str, *more: walk.Walk) -> dict[str, Any]:
+        """For docs/trust.md: how much was looked at, files of ``more`` walks included."""
+        return {
+            "start": start, "processes": self.walked.processes,
+            "files": sum(one.files for one in (self.walked, *more)),
+            "files_inside": sum(walked for walked, _, _ in self.inside),
+            "bytes": self.walked.bytes, "found": len(self.walked.found),
+        }  # fmt: skip
+
 
 def spied(
     ground: Ground,
