@@ -20,6 +20,7 @@ from tests.boundary.capability.starts import Ground, ground
 from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
+from tests.fakes.processes import family
 from tests.fakes.sandbox_home import closing
 from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
@@ -76,7 +77,7 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, tmp_pat
         sandbox = await place.create(sealed.tasks[0], "walked")
         await sandbox.put({"/srv/deep/file": token.encode()})
         looked = walk.Walk((token,), quick=True)
-        for pid in walk.descendants(sandbox.process.pid):  # type: ignore[attr-defined]
+        for pid in family(sandbox.process.pid):  # type: ignore[attr-defined]
             looked.process(pid)
     tell("capability", {"planted": "the root of a sandbox", "found_where_planted": bool(looked.found)})
     assert looked.found

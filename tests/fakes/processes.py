@@ -34,9 +34,10 @@ def born(pid: int) -> int | None:
         return None
 
 
-def family(pid: int) -> set[int]:
-    """A process with all that carry its label, and all below these."""
-    mine = {pid} | {one for one in own_processes() if (label_of(one) or "").startswith(f"{pid}-")}
+def family(*pids: int) -> set[int]:
+    """Processes with all that carry their labels, and all below these."""
+    labels = tuple(f"{pid}-" for pid in pids)
+    mine = {*pids} | {one for one in own_processes() if (label_of(one) or "").startswith(labels)}
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
