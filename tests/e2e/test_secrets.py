@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.fakes.engine_server import EngineServer
-from tests.fakes.figures import tell
 from tests.fakes.processes import holding, runs_inside, wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
@@ -122,11 +121,10 @@ def test_no_secret_nor_proxy_of_the_client_is_in_what_docker_knows_of_a_containe
     assert graded["inspected"].count('"Image"') >= 2
     assert not any(value in graded["inspected"] for value in graded["canaries"].values())
     assert "proxy.invalid" not in graded["inspected"]
-    tell("secrets", {"planted": len(graded["canaries"]), "found": 0, "containers_inspected": True})
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])  # test_left_behind has SIGKILL
 def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path, number):
     import docker
 
@@ -151,13 +149,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path,
         try:
             wait(grading, 120, "the run grades")
             os.killpg(process.pid, number)
-            code = process.wait(60)
-            if number == signal.SIGKILL:
-                wait(lambda: not ours(stopped=False), 15, "its containers end by themselves")
-                hc_ray("clean", **env)
-            else:
-                assert code == 130
-            assert ours(stopped=True) == []
+            assert process.wait(60) == 130 and ours(stopped=True) == []
         finally:
             process.kill()
             process.wait()
