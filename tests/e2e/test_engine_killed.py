@@ -4,7 +4,6 @@ HC_RAY_TEST_MODEL and HC_RAY_TEST_BACK, the seconds that it needs to start, try 
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,7 +11,7 @@ import pytest
 
 from hc_ray.engines import catalogue, launcher
 from tests.fakes.processes import alive, carrying, family, wait
-from tests.fakes.sweeps import REPOSITORY, command, results
+from tests.fakes.sweeps import begun, results
 
 pytestmark = [pytest.mark.engine, pytest.mark.ray, pytest.mark.slow]
 DEMO = "smollm2-135m-instruct"
@@ -38,10 +37,7 @@ def test_a_killed_server_and_a_killed_actor_are_back_within_a_minute_and_leave_n
              "none", "--address", "local", "--model", MODEL, "--budget-tokens", 700]  # fmt: skip
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
-    sweep = subprocess.Popen(
-        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HC_RAY_TEST_MARK": marker},
-    )  # fmt: skip
+    sweep = begun(*words, log=tmp_path / "log", HC_RAY_TEST_MARK=marker)
     try:
         for count, victim in enumerate(("the server", "ray::Engine"), start=1):
             wait(lambda least=2 * count - 1: len(results(out)) >= least or sweep.poll() is not None, 300, "some trials")
@@ -50,10 +46,9 @@ def test_a_killed_server_and_a_killed_actor_are_back_within_a_minute_and_leave_n
             os.kill(pid, signal.SIGKILL)
             wait(lambda old=before: len(set(servers(marker)) - set(old)) == 2, BACK_SECONDS, "a server")
             wait(lambda old=before: not any(map(alive, old)), 10, "the end of the old one")
-        said, _ = sweep.communicate(timeout=300 + 2 * BACK_SECONDS)
+        assert sweep.wait(300 + 2 * BACK_SECONDS) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:
         sweep.kill()
-    assert sweep.returncode == 0, said[-3000:]
     found = results(out).values()
     assert len(found) == 6 and all(result["verifier_result"] is not None for result in found)
     assert not carrying(marker)

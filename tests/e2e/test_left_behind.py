@@ -24,7 +24,7 @@ from tests.fakes.figures import tell
 from tests.fakes.look_alikes import DEAD, LookAlikes
 from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, told, wait
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
+from tests.fakes.sweeps import begun, hc_ray, results
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
@@ -40,12 +40,6 @@ DUMP = ("#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/e
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
 PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
 SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
-
-
-def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    with log.open("wb") as stream:
-        return subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream, env=env,
-                                start_new_session=True)  # fmt: skip
 
 
 def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
@@ -79,7 +73,7 @@ def seen(tmp_path_factory):
     engine = Engine(canaries[KEY_NAME])
     mark = uuid.uuid4().hex
     with data_home() as home, engine.server as server:
-        env = {**os.environ, **canaries, "HC_RAY_HOME": str(home)}
+        env = {**canaries, "HC_RAY_HOME": str(home)}
         slow = {"test.sh": "#!/bin/bash\nsleep 900\n", "test_outputs.py": ""}
         make_task(root / "killed", "slow", toml=SLOW, instruction=f"Write add.py. {mark}\n", tests=slow)
         make_task(
@@ -91,14 +85,14 @@ def seen(tmp_path_factory):
         dead = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
         (dead / OWNER_FILE).write_text(f"{DEAD}@{machine()}")
         stray = subprocess.Popen(["sleep", "900"], env={"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@{machine()}"})
-        it.killed = it.other = _start([*words, "--sandbox", "docker"], root / "killed.log", env)
+        it.killed = it.other = begun(*words, "--sandbox", "docker", log=root / "killed.log", **env)
         try:
             _until_it_grades(it)
             it.start_removed = not dead.exists() and stray.poll() == -signal.SIGKILL
             words = ["sweep", "-p", root / "other", "-o", root / "out" / "out", "-a", "oracle", "-a", "raw"]
             words += ["--sandbox", "bwrap", "--base-url", server.base_url, "--model", "fake"]
             words += ["--set", "engine.context_tokens=2048"]
-            it.other = _start([*words, "--api-key-env", KEY_NAME], root / "other.log", env)
+            it.other = begun(*words, "--api-key-env", KEY_NAME, log=root / "other.log", **env)
             _until_it_asks(it)
             _watch_both(it)
             it.looks = LookAlikes(api, it.image)

@@ -13,7 +13,7 @@ import pytest
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import holding, runs_inside, wait
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
+from tests.fakes.sweeps import REPOSITORY, begun, command, hc_ray, results
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
 LOOKS = "{ env; for one in /proc/[0-9]*; do cat $one/environ $one/cmdline; done; } 2> /dev/null | tr '\\0' '\\n'"
@@ -81,10 +81,9 @@ def graded(tmp_path_factory):
     (config / "config.json").write_text(json.dumps({"proxies": {"default": {"httpProxy": proxy}}}))
     api = docker.APIClient(version="auto")
     with data_home() as home:
-        env = {**os.environ, **canaries, "HC_RAY_HOME": str(home), "DOCKER_CONFIG": str(config), "http_proxy": proxy}
+        env = {**canaries, "HC_RAY_HOME": str(home), "DOCKER_CONFIG": str(config), "http_proxy": proxy}
         words = ["run", "-p", root / "tasks/add", "-a", "oracle", "-o", root / "out", "--sandbox", "docker", "--json"]
-        with (root / "log").open("wb") as log:
-            process = subprocess.Popen(command(*words), cwd=REPOSITORY, env=env, stdout=log, stderr=log)
+        process = begun(*words, log=root / "log", **env)
 
         def ours() -> list[dict[str, Any]]:
             found = api.containers(all=True, filters={"label": "hc-ray.owner"})

@@ -1,7 +1,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from hc_ray.cli import app as cli
 from tests.fakes.processes import carrying, wait
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
+from tests.fakes.sweeps import begun, hc_ray, results
 from tests.fakes.tasks import make_task
 
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
@@ -147,9 +146,7 @@ def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_on
              "--mlflow-uri", "none"]  # fmt: skip
     marker, log = f"ended-{os.getpid()}-{time.time_ns()}", tmp_path / "log"
     for number, least, code in ((signal.SIGINT, 1, 130), (signal.SIGKILL, 3, -signal.SIGKILL)):
-        with log.open("w") as stream:
-            process = subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream,
-                                       env={**os.environ, "HC_RAY_TEST_MARK": marker})  # fmt: skip
+        process = begun(*words, log=log, HC_RAY_TEST_MARK=marker)
         wait(lambda least=least, one=process: len(results(out)) >= least or one.poll() is not None, 300, "some trials")
         process.send_signal(number)
         if number == signal.SIGINT:  # twice: a user in haste, or a wrapper that passes on what the terminal sent too

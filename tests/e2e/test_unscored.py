@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,8 +21,8 @@ from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
-from tests.fakes.processes import carrying, ran
-from tests.fakes.sweeps import REPOSITORY, command, results, swept
+from tests.fakes.processes import carrying, ran, wait
+from tests.fakes.sweeps import REPOSITORY, begun, results, swept
 from tests.fakes.tasks import make_task
 
 SLIM = "FROM debian:bookworm-slim\nWORKDIR /app\n"
@@ -218,28 +217,19 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
     words = ["sweep", "-p", tmp_path / "tasks", "-o", out, "-a", "raw", "-n", 2, "--sandbox", "bwrap", "--mlflow-uri",
              "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url,
              "--set", "engine.context_tokens=2048"]  # fmt: skip
-    process = subprocess.Popen(
-        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HC_RAY_TEST_MARK": marker},
-    )  # fmt: skip
-    killed = []
+    process = begun(*words, log=tmp_path / "log", HC_RAY_TEST_MARK=marker)
     try:
         for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
-            until = time.monotonic() + 180
-            while len(results(out)) < count and time.monotonic() < until and process.poll() is None:
-                time.sleep(0.05)
+            wait(lambda least=count: len(results(out)) >= least or process.poll() is not None, 180, "some trials")
             if title == "engine":
                 server = server.again()
             else:
                 (pid,) = carrying(marker, title)
                 os.kill(pid, signal.SIGKILL)
-            killed.append(title)
-        said, _ = process.communicate(timeout=240)
+        assert process.wait(240) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:
         process.kill()
         server.__exit__()
-    assert process.returncode == 0, said[-3000:]
-    assert len(killed) == 4
     trials = results(out).values()
     assert len(trials) == 8 and {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
     assert any(_attempts(result) for result in trials)
