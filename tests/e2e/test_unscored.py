@@ -16,6 +16,7 @@ import pytest
 
 from hc_ray.domain.config import EngineConfig, RetryConfig
 from hc_ray_actors.driver.sweep import SweepSummary
+from tests.fakes.crew import attempts_of
 from tests.fakes.docker_daemon import OwnDaemon, may_run
 from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.engine_server import EngineServer, prompt_of
@@ -39,10 +40,6 @@ def _task(folder: Path, name: str, *, dockerfile: str = SLIM, pause: float = 0) 
     make_task(folder, name, instruction=text, toml=TOML, dockerfile=dockerfile, tests=tests)
 
 
-def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
-    return result["agent_result"]["metadata"]["failed_attempts"]
-
-
 def _commits(out: Path) -> list[str]:
     """Names of trials, once for each time that one was completed."""
     lines = [line for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
@@ -52,7 +49,8 @@ def _commits(out: Path) -> list[str]:
 def _record(what: str, out: Path, planned: int) -> None:
     """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
     found, commits = results(out), _commits(out)
-    figures = {"broken": what, "trials": planned, "retried": sum(bool(_attempts(result)) for result in found.values()),
+    retried = sum(bool(attempts_of(result)) for result in found.values())
+    figures = {"broken": what, "trials": planned, "retried": retried,
                "lost": planned - len(found), "doubled": len(commits) - len(set(commits))}  # fmt: skip
     assert (figures["lost"], figures["doubled"]) == (0, 0)
     tell("unscored", figures)
@@ -112,7 +110,7 @@ def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_
     assert (summary.done, summary.unscored, summary.stopped) == (6, 0, False), summary
     trials = results(out).values()
     assert {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
-    told = [attempt for result in trials for attempt in _attempts(result)]
+    told = [attempt for result in trials for attempt in attempts_of(result)]
     assert told and all(attempt["error"] and attempt["at"] and attempt["again_after_sec"] for attempt in told)
     assert on_own_daemon.containers() == []
     _record("Docker daemon stopped and started", out, 6)
@@ -184,7 +182,7 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     assert "a-fails: its image cannot be built" in first and "code: 3" in first and "docker build" in first
     assert "no-such-package" in says["a-fails"]
     assert "a-hangs: its image cannot be built" in says["a-hangs"].splitlines()[0]
-    assert [a["stage"] for a in _attempts(by_task["a-fails"])] == ["environment"] * 2
+    assert [a["stage"] for a in attempts_of(by_task["a-fails"])] == ["environment"] * 2
     _record("images that do not build", out, 6)
 
 
@@ -232,7 +230,7 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
         server.__exit__()
     trials = results(out).values()
     assert len(trials) == 8 and {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
-    assert any(_attempts(result) for result in trials)
+    assert any(attempts_of(result) for result in trials)
     _record("verifier, trials and sandboxes killed, engine gone for 3 s", out, 8)
 
 
