@@ -4,14 +4,13 @@ hidden tests change no byte."""
 import shutil
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hc_ray.engines.server import free_port
 from hc_ray.sandboxes.bwrap.command import SYSTEM
 from tests.boundary.capability import starts, walk
 from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
@@ -20,7 +19,7 @@ from tests.boundary.noninterference.datasets import KINDS, SOLVE
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.packages import build_wheel, found_uv, install, make_environment
-from tests.fakes.processes import ran
+from tests.fakes.processes import ran, wait
 from tests.fakes.recording import Phase, Seen, files_of, stored
 from tests.fakes.unsteady_model import answer
 
@@ -117,7 +116,7 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground, installed):
 def test_as_a_ray_job_neither(ground, installed):
     """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
     install(installed, "ray[default]")
-    place, port = ground.root / "spied-job", starts.free_port()
+    place, port = ground.root / "spied-job", free_port("127.0.0.1")
     nowhere = ground.root / "nowhere-else"
     nowhere.mkdir()
     spies = starts.spying(ground, place, alone=True)
@@ -164,7 +163,7 @@ def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground, head
 def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: EngineServer) -> Seen:
     """A sweep on the head; the engine, the place and all names are the same each time."""
     place = ground.root / "twice"
-    _wait_until(lambda: not _processes(mark), "the actors of the sweep before are gone")
+    wait(lambda: not _processes(mark), starts.PATIENCE, "the end of the actors of the sweep before")
     shutil.rmtree(place, ignore_errors=True)
     starts.make_marked(place / "tasks", KINDS[kind], SOLVE if kind != "passing" else SOLVE + "# another\n")
     server.wire.clear()
@@ -176,13 +175,6 @@ def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: Engin
     done = ran(*words, cwd=place, env=ground.environment(mark, **env), timeout=starts.PATIENCE)
     assert done.returncode == 0, done.stderr[-3000:]
     return stored({"": {0: Phase(requests=sorted(server.wire))}}, files_of(place / "out"), {}, [])
-
-
-def _wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + starts.PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.2)
 
 
 def _processes(mark: str) -> list[Any]:
