@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -19,11 +19,12 @@ from unittest import mock
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
 from hc_ray.domain.value import readable_json
-from hc_ray.machine.processor_use import all_processes
+from hc_ray.machine.processor_use import ProcessorMeter
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
 from tests.bench import null_world
+from tests.fakes.processes import family, named
 from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
 
@@ -32,7 +33,7 @@ MARKS = 10
 """How often it is looked at on the way."""
 TASKS = 10
 """Of the sweep that is resumed."""
-ACTORS = ("Trials", "Sandboxes", "Verifiers")
+OURS = ("driver", "actor", "Ray")
 
 
 class Look(NamedTuple):
@@ -44,8 +45,8 @@ class Look(NamedTuple):
     """MiB that lie in memory."""
     trials: float | None
     """The same of the trials' actor; None before it stands."""
-    used: dict[str, float]
-    """Processor seconds so far by kind of process."""
+    used: Counter[str]
+    """Processor seconds since the last look, by kind of process; those of others on this machine are left out."""
 
 
 class Meter:
@@ -54,6 +55,7 @@ class Meter:
     def __init__(self, candidates: int) -> None:
         self.candidates = self.trials = 0
         self._step = max(1, candidates // MARKS)
+        self._processors = ProcessorMeter()
         self.looks: list[Look] = []
 
     def emit(self, event: Event) -> None:
@@ -66,27 +68,9 @@ class Meter:
         self.trials += event.type == "trial_complete"
 
     def look(self) -> None:
-        own = family()
-        used: defaultdict[str, float] = defaultdict(float)
-        for kind, seconds in own.values():
-            used[kind] += seconds
-        trials = next((resident(pid) for pid, (kind, _) in own.items() if kind == "Trials"), None)
+        used = Counter({kind: seconds for kind, seconds in self._processors.since().items() if kind.startswith(OURS)})
+        trials = next(map(resident, named(family(os.getpid()), "ray::Trials")), None)
         self.looks.append(Look(self.candidates, time.perf_counter(), resident(os.getpid()), trials, used))
-
-
-def family() -> dict[int, tuple[str, float]]:
-    """This process and all that it started: what it is, and its processor seconds."""
-    known = {process.pid: process for process in all_processes()}
-    found: dict[int, tuple[str, float]] = {}
-    for pid, process in known.items():
-        parent, ticks = process.parent, process.own
-        while parent in known and os.getpid() not in (pid, parent):
-            parent = known[parent].parent
-        if os.getpid() in (pid, parent):
-            command = "" if pid == os.getpid() else Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-            kind = next((actor for actor in ACTORS if command.startswith(f"ray::{actor}")), "Ray")
-            found[pid] = (kind if command else "driver", ticks / os.sysconf("SC_CLK_TCK"))
-    return found
 
 
 def resident(pid: int) -> float:
@@ -112,7 +96,7 @@ def measure(total: int, candidates: int, at_once: int, tasks: int | None = None)
             raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
         seconds = time.perf_counter() - began
     first, last = meter.looks[0], meter.looks[-1]
-    used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
+    used = sum((look.used for look in meter.looks[1:]), Counter[str]())
     return {
         "candidates": meter.candidates,
         "trials": meter.trials,
