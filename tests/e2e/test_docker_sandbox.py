@@ -250,16 +250,12 @@ async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_
         await place.close()
 
 
-async def test_nothing_is_left_after_close_and_closing_twice_is_no_fault(tmp_path, daemon):
+async def test_nothing_is_left_after_close(tmp_path, daemon):
     owner = f"{current_owner()}-{uuid.uuid4().hex[:6]}"
     place = DockerPlace(tmp_path, owner=owner)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     fork = await (await sandbox.fork("b")).fork("c")
     await fork.difference()
-    await fork.close()
-    await fork.close()
-    with pytest.raises(SandboxError, match="closed"):
-        await fork.exec(["true"], timeout=5)
     await place.close()
     await place.close()
     label = f"hc-ray.owner={owner}"
