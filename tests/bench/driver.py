@@ -27,6 +27,7 @@ from tests.bench import null_world
 from tests.fakes.processes import family, named
 from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
+from tests.fakes.trial import INSTRUCTION
 
 GOAL = 300.0
 MARKS = 10
@@ -114,7 +115,7 @@ def resume(trials: int) -> dict[str, float]:
     writes it, but for the disk, which is not waited for; they differ in their keys alone."""
     with open_folder() as folder, own_home():
         for number in range(TASKS):
-            make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
+            make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{INSTRUCTION}")
         seeds = max(1, trials // TASKS)
         tasks = str(folder / "tasks")
         config = null_world.config_of(folder / "out", 8, dataset=tasks, seeds=seeds, sandbox="bwrap")

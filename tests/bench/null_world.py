@@ -11,7 +11,6 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
 from hc_ray.domain.ports import Difference, Events, ExecResult, Judge
-from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
@@ -26,14 +25,10 @@ from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.slots import Slots
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.tars import make_tar
+from tests.fakes.trial import INSTRUCTION, PROFILE
 
-INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
-It must return twice the given number. For example, `double(4)` returns `8`.
-It must raise a ValueError if `n` is negative.
-"""
 LIMITS = dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "null")
 FAILED = Verdict(passed=False, cause="failed", reward=0.0)
-PROFILE = Profile(form="completion", test_form="completion", bias_to_agreement=False)
 _TAR = make_tar({"app/double.py": ""})
 
 
