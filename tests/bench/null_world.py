@@ -24,6 +24,7 @@ from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.slots import Slots
 from hc_ray_actors.suite_shelf import SuiteShelf
+from tests.fakes.grading import PlainPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.trial import INSTRUCTION, PROFILE
 
@@ -95,23 +96,16 @@ class NullSandbox:
         """Nothing to close."""
 
 
-class NullPlace:
+class NullPlace(PlainPlace):
     """``ports.SandboxPlace``."""
+
+    made = []
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> NullSandbox:
         return NullSandbox()
 
-    async def prepare(self, task: Task) -> None:
-        """Nothing to prepare."""
-
-    def refuses(self, task: Task) -> str | None:
-        return None
-
     def limits(self) -> Mapping[str, str]:
         return LIMITS
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 class NullSandboxes(Sandboxes):

@@ -37,8 +37,6 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 LAYERS = [[room.strip() for room in layer.split("|")] for layer in CONTRACTS["rooms of hc_ray"]["layers"]]
 """The rooms from top to bottom; those of one layer know nothing of each other."""
 ROOMS = [room for layer in LAYERS for room in layer]
-PUBLIC = ("__main__", "api", "harbor")
-"""Rooms that are modules: what users start or import."""
 WALLS = ("sandboxes", "engines", "stores")
 OWNERS = {name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
           for name, contract in CONTRACTS.items() if name.endswith(" has one owner")}  # fmt: skip
@@ -202,13 +200,6 @@ def test_an_import_through_a_wall_breaks_the_contract_of_that_wall(graph: grimp.
 @pytest.mark.parametrize("module", ["hc_ray.seeded", "hc_ray.solve", "hc_ray.utils"])
 def test_nothing_stands_directly_in_hc_ray_but_its_rooms(graph: grimp.ImportGraph, module: str) -> None:
     assert not keeps(graph, "rooms of hc_ray", module)
-
-
-def test_the_rooms_are_the_folders() -> None:
-    held = {path.name for path in (CHECKOUT / "hc_ray").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert held == set(ROOMS) - set(PUBLIC) and len(ROOMS) == len(set(ROOMS))
-    single = {path.stem for path in (CHECKOUT / "hc_ray").glob("*.py")}
-    assert single == {"__init__", *set(ROOMS).intersection(PUBLIC)}
 
 
 def test_a_library_has_one_owner_and_typer_modules_of_one_room() -> None:
