@@ -22,9 +22,9 @@ from hc_ray.machine.owner import machine
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.look_alikes import DEAD, LookAlikes
-from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, told, wait
+from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, shown, wait
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.sweeps import begun, hc_ray, results
+from tests.fakes.sweeps import begun, results, told
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
@@ -40,12 +40,6 @@ DUMP = ("#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/e
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
 PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
 SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
-
-
-def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
-    done = hc_ray("clean", "--json", *words, timeout=120, **env)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 class Engine:
@@ -109,7 +103,7 @@ def seen(tmp_path_factory):
                 process.wait()
             if it.looks is not None:
                 it.looks.remove()
-            _clean(env)
+            told("clean", **env)
             for image in api.images(filters={"label": "hc-ray.task"}):
                 if image["Labels"]["hc-ray.task"] == getattr(it, "digest", None):
                     api.remove_image(image["RepoTags"][0])
@@ -187,16 +181,16 @@ def _kill_one(it: SimpleNamespace) -> None:
     wait(lambda: not any(_running(it.api, one) for one in it.containers), ENDS_SECONDS, "its containers end")
     it.container_seconds = time.monotonic() - began
     it.left_processes = _left(it, it.killed_family)
-    it.found = _clean(it.env, "--dry-run")
+    it.found = told("clean", "--dry-run", **it.env)
     it.after_dry = [_exists(it.api, one) for one in it.containers]
-    it.removed = _clean(it.env)
+    it.removed = told("clean", **it.env)
     it.processes_after = _left(it, it.killed_family)
     it.containers_after = [one for one in it.containers if _exists(it.api, one)]
     it.other_alive = alive(it.other.pid) and all(
         alive(pid) for name in ("gcs_server", "raylet", "ray::Trials", "ray::Sandboxes", "ray::Verifiers")
         for pid in named(it.other_family, name)
     )  # fmt: skip
-    it.again = _clean(it.env)
+    it.again = told("clean", **it.env)
     it.untouched = it.looks.untouched()
     actor = named(it.other_family, "ray::Sandboxes")
     it.actors_killed = len(actor)
@@ -206,7 +200,7 @@ def _kill_one(it: SimpleNamespace) -> None:
 
 def _left(it: SimpleNamespace, pids: set[int]) -> list[str]:
     """Which of a family live on. A number that another process has by now is not one of them."""
-    return [told(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
+    return [shown(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
 
 
 def _running(api: Any, container: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from hc_ray.cli import app as cli
 from tests.fakes.processes import carrying, wait
-from tests.fakes.sweeps import begun, hc_ray, results
+from tests.fakes.sweeps import begun, hc_ray, results, told
 from tests.fakes.tasks import make_task
 
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
@@ -32,9 +32,7 @@ def swept(tmp_path_factory):
     root = tmp_path_factory.mktemp("swept")
     dataset, out = _dataset(root / "tasks", 2), root / "out"
     agents = [word for agent in ("raw", "best_of_n", "hc", "nop") for word in ("-a", agent)]
-    done = hc_ray("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000, "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dataset, out, json.loads(done.stdout)
+    return dataset, out, told("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000)
 
 
 def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_in_the_journal(swept):
@@ -102,10 +100,7 @@ def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothi
 
 def test_a_regrade_comes_to_the_same_verdicts(swept):
     _, out, _ = swept
-    done = hc_ray("regrade", out, "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    rows = json.loads(done.stdout)
-    rows = rows["trials"] if isinstance(rows, dict) else rows
+    rows = told("regrade", out)["trials"]
     assert len(rows) == 8 and all(row["before"] == row["after"] for row in rows)
 
 
@@ -115,9 +110,7 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
     reward = results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
     looks = []
     for _ in range(2):
-        done = hc_ray("unseal", trial, "--json")
-        assert done.returncode == 0, done.stderr[-2000:]
-        seen = json.loads(done.stdout)
+        seen = told("unseal", trial)
         looks.append(seen["looks"])
         assert seen["verdict"]["passed"] is (reward == 1.0) and seen["verdict"]["rewards"]["reward"] == reward
         assert "test_" in seen["output"] or "passed" in seen["output"], seen

@@ -140,7 +140,7 @@ def holding(folder: Path, needles: dict[str, str]) -> list[str]:
     return found
 
 
-def told(pid: int) -> str:
+def shown(pid: int) -> str:
     """A process for a reader: number, state, command line, and the label that it carries."""
     try:
         folder = Path(f"/proc/{pid}")
