@@ -5,7 +5,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import sqlite3
 import tracemalloc
 import zipfile
@@ -31,7 +30,7 @@ from tests.fakes.canary_search import found_in
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.recording import Seen, record
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import runs_home
 from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
 
@@ -170,15 +169,8 @@ def test_a_bomb_is_unpacked_up_to_a_bound_only(monkeypatch):
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[Path, Path]]:
-    """A data root with a runner, and a folder for runs that the sandboxes' users can enter."""
-    from hc_ray.sandboxes.runner_build import ensure_runner
-
-    with data_home() as home:
-        ensure_runner()
-        runs = home / f"canaries-{os.getpid()}"
-        runs.mkdir()
-        yield home, runs
-        shutil.rmtree(runs, ignore_errors=True)
+    with runs_home() as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
