@@ -25,21 +25,25 @@ from tests.fakes.look_alikes import DEAD, LookAlikes
 from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, shown, wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import begun, results, told
-from tests.fakes.tasks import SOLVE_SH, TOML, make_task
+from tests.fakes.tasks import SOLVE_SH, TEST_PY, TEST_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
 START_SECONDS = 240.0
 """Ray's own start on a busy machine, three times over."""
 ENDS_SECONDS = 15.0
 """How long after its owner's death a container may still run: it is at once, on a machine that is not busy."""
-SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD")
+SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD",
+                "PROXY_PASSWORD", "TASK_TOKEN")  # fmt: skip
 KEY_NAME = "HC_TEST_MODEL"
 """What the config calls the variable of the engine's key: a name that does not look like a secret's."""
 DUMP = ("#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/environ; cat $one/cmdline; done; }"
         " > /app/seen.txt 2> /dev/null\n")  # fmt: skip
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
-PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
-SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
+ASKS = '\n[verifier.env]\nGIVEN = "${TASK_TOKEN}"\n'
+PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0") + ASKS
+SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0") + ASKS
+GIVEN_SH = TEST_SH.replace("cd /app\n", "[ ${#GIVEN} = 32 ] || exit\ncd /app\n")
+"""Tests that pass with the secret that they ask for alone."""
 
 
 class Engine:
@@ -68,18 +72,22 @@ def seen(tmp_path_factory):
     mark = uuid.uuid4().hex
     with data_home() as home, engine.server as server:
         env = {**canaries, "HC_RAY_HOME": str(home)}
-        slow = {"test.sh": "#!/bin/bash\nsleep 900\n", "test_outputs.py": ""}
-        make_task(root / "killed", "slow", toml=SLOW, instruction=f"Write add.py. {mark}\n", tests=slow)
-        make_task(
-            root / "other", "add", toml=PATIENT, solution={"solve.sh": DUMP + SOLVE_SH},
-            instruction=f"Write the file `add.py` with a function `add(a, b)` that returns the sum. {mark}\n",
-        )  # fmt: skip
+        slow, solution = {"test.sh": "#!/bin/bash\nsleep 900\n"}, {"solve.sh": DUMP + SOLVE_SH}
+        text = f"Write the file `add.py` with a function `add(a, b)` that returns the sum. {mark}\n"
+        make_task(root / "killed", "slow", toml=SLOW, instruction=f"Slowly. {text}", tests=slow, solution=solution)
+        passes = {"test.sh": GIVEN_SH, "test_outputs.py": TEST_PY}
+        make_task(root / "other", "add", toml=PATIENT, instruction=text, tests=passes, solution=solution)
+        proxy = {"httpProxy": f"http://me:{canaries['PROXY_PASSWORD']}@proxy.invalid:3128"}
+        (root / "docker").mkdir()
+        (root / "docker" / "config.json").write_text(json.dumps({"proxies": {"default": proxy}}))
         it = SimpleNamespace(root=root, home=home, api=api, env=env, canaries=canaries, engine=engine, looks=None)
         words = ["sweep", "-p", root / "killed", "-o", root / "killed-out" / "out", "-a", "oracle"]
         dead = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
         (dead / OWNER_FILE).write_text(f"{DEAD}@{machine()}")
         stray = subprocess.Popen(["sleep", "900"], env={"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@{machine()}"})
-        it.killed = it.other = begun(*words, "--sandbox", "docker", log=root / "killed.log", **env)
+        it.killed = it.other = begun(
+            *words, "--sandbox", "docker", log=root / "killed.log", **env, DOCKER_CONFIG=str(root / "docker")
+        )
         try:
             _until_it_grades(it)
             it.start_removed = not dead.exists() and stray.poll() == -signal.SIGKILL
@@ -126,6 +134,8 @@ def _until_it_grades(it: SimpleNamespace) -> None:
 
     it.containers = [one["Id"] for one in wait(grading, START_SECONDS, "the sweep to be killed grades")]
     it.inspected = json.dumps([it.api.inspect_container(one) for one in it.containers])
+    graded = [one for one in it.containers if runs_inside(it.api, one, "sleep 900")]
+    it.dumped = [b"".join(it.api.get_archive(one, "/app/seen.txt")[0]) for one in graded]
 
 
 def _until_it_asks(it: SimpleNamespace) -> None:
@@ -221,8 +231,10 @@ def _look_after(it: SimpleNamespace) -> None:
                         *(f"{name} in inspect" for name, value in it.canaries.items() if value in it.inspected),
                         *(f"{name} on the terminal" for name, value in it.canaries.items()
                           if value in it.other_log)]  # fmt: skip
-    submissions = (it.root / "out" / "out" / "trials").glob("*/artifacts/submission.tar")
-    it.dumped = next(data for data in (path.read_bytes() for path in submissions) if b"app/seen.txt" in data)
+    handed_in = [path.read_bytes() for path in it.root.glob("out/out/trials/*/artifacts/submission.tar")]
+    it.dumped += [data for data in handed_in if b"app/seen.txt" in data]
+    it.secret_places += [f"{name} in a sandbox" for name, value in it.canaries.items()
+                         if any(value.encode() in data for data in it.dumped)]  # fmt: skip
 
 
 def test_after_sigkill_of_a_driver_its_containers_end_by_themselves(seen):
@@ -277,7 +289,10 @@ def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_le
 
 
 def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen):
-    assert b"PATH=" in seen.dumped  # the reference looked, and saw an environment
+    """But in the hidden tests that ask for one: they pass. Nor does a container know of its client's proxy."""
+    # References looked around in Docker and in bubblewrap, and saw an environment.
+    assert len(seen.dumped) == 2 and all(b"PATH=" in data and b"proxy.invalid" not in data for data in seen.dumped)
+    assert '"Image"' in seen.inspected and "proxy.invalid" not in seen.inspected
     assert (seen.root / "out" / "mlflow.db").is_file() and seen.secret_places == []
 
 
