@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes.canary_search import found_in
-from tests.fakes.processes import carrying, family
+from tests.fakes.processes import carrying, family, read
 
 LARGE = 64 << 20
 """Files above this are Ray's shared memory and its like, looked at in ``shared_memory``."""
@@ -84,17 +84,12 @@ def marked(mark: str) -> list[int]:
 
 def title(pid: int) -> str:
     """A process's command line."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    return ""
+    return read(pid, "cmdline").replace("\0", " ").strip()
 
 
 def environment(pid: int) -> dict[str, str]:
     """A process's environment, as it was started with."""
-    with suppress(OSError):
-        lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        return dict(line.partition("=")[::2] for line in lines if line)
-    return {}
+    return dict(line.partition("=")[::2] for line in read(pid, "environ").split("\0") if line)
 
 
 def _listed(folder: Path) -> Iterator[Path]:
