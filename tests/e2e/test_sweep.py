@@ -2,35 +2,22 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
 from hc_ray.cli import app as cli
 from tests.fakes.processes import carrying, wait
 from tests.fakes.sweeps import begun, hc_ray, results, told
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_tasks
 
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
-
-
-def _dataset(folder: Path, count: int) -> Path:
-    for number in range(count):
-        make_task(folder, f"add{number}", instruction=_instruction(number))
-    return folder
-
-
-def _instruction(number: int) -> str:
-    # Another example each, so that the tasks' public digests differ.
-    return ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-            f"Example: `add({number}, 1)` returns `{number + 1}`.\n")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """A sweep of two tasks by every agent, run once for the tests that look at it."""
     root = tmp_path_factory.mktemp("swept")
-    dataset, out = _dataset(root / "tasks", 2), root / "out"
+    dataset, out = make_tasks(root / "tasks", 2), root / "out"
     agents = [word for agent in ("raw", "best_of_n", "hc", "nop") for word in ("-a", agent)]
     return dataset, out, told("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000)
 
@@ -124,7 +111,7 @@ def test_a_trial_can_be_shown_to_a_reader(swept, capsys):
 
 
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
-    dataset, out = _dataset(tmp_path / "tasks", 3), tmp_path / "out"
+    dataset, out = make_tasks(tmp_path / "tasks", 3), tmp_path / "out"
     words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000,
              "--mlflow-uri", "none"]  # fmt: skip
     marker, log = f"ended-{os.getpid()}-{time.time_ns()}", tmp_path / "log"

@@ -24,7 +24,7 @@ from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
 from tests.fakes.processes import carrying, ran, wait
 from tests.fakes.sweeps import REPOSITORY, begun, results, swept
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_task, make_tasks
 
 SLIM = "FROM debian:bookworm-slim\nWORKDIR /app\n"
 TEST_SH = """#!/bin/bash
@@ -206,9 +206,7 @@ def _answer(body: dict[str, Any]) -> str:
 
 def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(tmp_path):
     """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
-    for number in range(8):
-        text = f"Write the file `add.py` with a function `add(a, b)`: the sum of both. This is {number}.\n"
-        make_task(tmp_path / "tasks", f"add{number}", instruction=text)
+    make_tasks(tmp_path / "tasks", 8)
     out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
     server = Interrupted(_answer, delay=0.2)
     server.__enter__()
