@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from hc_ray.cli import app as cli
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_task, make_tasks
 
 Refused = Callable[..., None]
 
@@ -69,8 +69,7 @@ def test_a_folder_without_tasks_a_missing_dataset_and_a_resume_of_nothing_are_re
 
 
 def test_a_single_held_out_task_is_no_way_around_the_holdout_which_is_never_refined_on(refused, dataset):
-    for number in range(4):
-        make_task(dataset, f"more{number}", instruction=f"Write add.py with a function `add(a, b)`. Case {number}.\n")
+    make_tasks(dataset, 4)
     assert hc_ray("tasks", "split", dataset, "--fraction", 0.2) == 0
     held_out = next(iter(json.loads((dataset / "split.json").read_text())["holdout"]))
     for verb in (("run", "-a", "raw"), ("testgen",), ("sweep", "-a", "hc")):

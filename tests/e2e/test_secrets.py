@@ -34,7 +34,7 @@ def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path):
     canary = secrets.token_hex(16)
     make_task(tmp_path / "tasks", toml=TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n')
     with data_home() as home:
-        env = {**os.environ, "HC_RAY_HOME": str(home), "OPENAI_API_KEY": canary}
+        env = {"OPENAI_API_KEY": canary}
         done = hc_ray("tasks", "check", tmp_path / "tasks", "--json", **env)
         [fault] = [one for one in json.loads(done.stdout)["faults"] if one["field"] == "environment.env"]
         assert "OPENAI_API_KEY, which is a secret" in fault["says"]
@@ -51,25 +51,24 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path,
     api = docker.APIClient(version="auto")
     tests = {"test.sh": "#!/bin/bash\nsleep 600\n", "test_outputs.py": ""}
     make_task(tmp_path / "tasks", "slow", tests=tests)
-    with data_home() as home:
-        env = {**os.environ, "HC_RAY_HOME": str(home)}
+    with data_home():
         words = ["run", "-p", tmp_path / "tasks/slow", "-a", "oracle", "-o", tmp_path / "out", "--sandbox", "docker"]
         # Under nohup the signal would be ignored, here as there.
-        process = subprocess.Popen(command(*words), cwd=REPOSITORY, env=env, start_new_session=True,
+        process = subprocess.Popen(command(*words), cwd=REPOSITORY, start_new_session=True,
                                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # fmt: skip
 
-        def ours(*, stopped: bool) -> list[str]:
-            found = api.containers(all=stopped, filters={"label": "hc-ray.owner"})
+        def ours() -> list[str]:
+            found = api.containers(all=True, filters={"label": "hc-ray.owner"})
             return [one["Id"] for one in found if one["Labels"]["hc-ray.owner"].startswith(f"{process.pid}-")]
 
         def grading() -> bool:
             assert process.poll() is None
-            return any(runs_inside(api, one, "sleep 600") for one in ours(stopped=False))
+            return any(runs_inside(api, one, "sleep 600") for one in ours())
 
         try:
             wait(grading, 120, "the run grades")
             os.killpg(process.pid, number)
-            assert process.wait(60) == 130 and ours(stopped=True) == []
+            assert process.wait(60) == 130 and ours() == []
         finally:
             process.kill()
             process.wait()
