@@ -73,6 +73,7 @@ DRIVER, JOBS, INTEGRATIONS = PARTS = [f"hc_ray_actors.{part}" for part in ("driv
 """Of the actors, from bottom to top; all other modules are below them."""
 BELOW = [name for name in ACTORS if name != "hc_ray_actors" and not name.startswith(tuple(PARTS))]
 DOOR = "hc_ray_actors.verifiers"
+"""Who alone opens blind."""
 OUTSIDE = [name for name in MODULES if not name.startswith("hc_ray.sandboxes.inside")
            and name not in ("hc_ray", "hc_ray.sandboxes")]  # fmt: skip
 CROSSINGS: dict[str, list[tuple[str, str]]] = {
