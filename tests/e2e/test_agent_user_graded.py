@@ -12,9 +12,9 @@ from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.task import Task
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
-from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sweeps import swept
 from tests.fakes.tasks import TOML, sealed_task
+from tests.fakes.terminal_tasks import PLAYED
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 DOCKERFILE = """FROM python:3.11-slim-bookworm
