@@ -10,21 +10,10 @@ from typing import Any
 
 import pytest
 
-PROOFS = frozenset(
-    {
-        "test_audit",
-        "test_audit_interference",
-        "test_capability_started",
-        "test_engine_killed",
-        "test_grading_modes",
-        "test_harbor",
-        "test_honest_installs",
-        "test_hostile",
-        "test_left_behind",
-        "test_secrets",
-        "test_unscored",
-    }
-)
+PROOFS = {
+    "test_audit", "test_audit_interference", "test_capability_started", "test_engine_killed", "test_grading_modes",
+    "test_harbor", "test_honest_installs", "test_hostile", "test_left_behind", "test_secrets", "test_unscored",
+}  # fmt: skip
 """Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``: `scripts/test --all`
 runs them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; a bare
 `scripts/test` leaves them out. CI runs Harbor's by itself. Of hostile candidates a bare run tries bubblewrap's half,

@@ -5,8 +5,8 @@ Only the confirmation accepts, on trials that no decision has seen. The race is 
 From each incumbent on at most ``confirmations`` may fail, and each has the same share of ``alpha``, so that all of them
 together accept what neither passes more nor costs less with a chance of at most ``alpha``, whatever the race lets
 through, no change included. A change that is accepted for its tokens has lost no passes on these trials; that it truly
-loses none is not tested (docs/decisions.md). ``scripts/bench climb`` simulates whole climbs; the defaults are where it
-gained most at equal tokens."""
+loses none is not tested (docs/decisions.md). The defaults are where simulated climbs gained most at equal tokens
+(docs/results.md)."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -10,6 +10,7 @@ from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.remote_place import Station
 from hc_ray_actors.trials import STEPS, RoleSetup, Step, Trials, _Running
 from tests.bench import null_world
+from tests.fakes.trial import PROFILE
 
 
 async def step_of(trials):
@@ -21,10 +22,10 @@ async def step_of(trials):
 async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(tmp_path):
     plan = null_world.plan_of(tmp_path / "out", 1, 8)
     (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
-    setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
+    setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=PROFILE,
                       digest="null")  # fmt: skip
     trials = Trials("t", None)
-    await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
+    await trials.arrange({"null": setup}, {"here": Station(null_world.NullSandboxes("null", None, None))})
     record = Record(key, task, plan, null_world.LIMITS)
     await trials.start(key, task)
     handed = await step_of(trials)

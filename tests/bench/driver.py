@@ -1,11 +1,8 @@
 """``scripts/bench driver``: what orchestration itself costs. With an engine that answers at once and sandboxes that run
-nothing: candidates a second of trials alone and of a whole sweep (journal, results, report, tables) in one process,
-and of a sweep whose actors are Ray's; the processor time and the memory that it takes along the way. Beside that, how
-long a resume takes to find out what is left to do.
+nothing: candidates a second of a whole sweep (journal, results, report, tables) through Ray's actors, and the processor
+time and the memory that it takes along the way. Beside that, how long a resume takes to find out what is left to do.
 
-    scripts/bench driver --candidates 10000
-    scripts/bench driver --candidates 100000 --way sweep
-    scripts/bench driver --candidates 10000 --ray
+    scripts/bench driver --candidates 100000
     scripts/bench driver --resume 100000
 """
 
@@ -14,7 +11,7 @@ import asyncio
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -22,21 +19,22 @@ from unittest import mock
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
 from hc_ray.domain.value import readable_json
-from hc_ray.machine.processor_use import all_processes
+from hc_ray.machine.processor_use import ProcessorMeter
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
 from tests.bench import null_world
+from tests.fakes.processes import family, named
 from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
+from tests.fakes.trial import INSTRUCTION
 
 GOAL = 300.0
-AT_ONCE = 4
 MARKS = 10
 """How often it is looked at on the way."""
 TASKS = 10
 """Of the sweep that is resumed."""
-ACTORS = ("Trials", "Sandboxes", "Verifiers")
+OURS = ("driver", "actor", "Ray")
 
 
 class Look(NamedTuple):
@@ -47,9 +45,9 @@ class Look(NamedTuple):
     driver: float
     """MiB that lie in memory."""
     trials: float | None
-    """The same of the trials' actor; None where it is no process."""
-    used: dict[str, float]
-    """Processor seconds so far by kind of process."""
+    """The same of the trials' actor; None before it stands."""
+    used: Counter[str]
+    """Processor seconds since the last look, by kind of process; those of others on this machine are left out."""
 
 
 class Meter:
@@ -58,6 +56,7 @@ class Meter:
     def __init__(self, candidates: int) -> None:
         self.candidates = self.trials = 0
         self._step = max(1, candidates // MARKS)
+        self._processors = ProcessorMeter()
         self.looks: list[Look] = []
 
     def emit(self, event: Event) -> None:
@@ -70,27 +69,9 @@ class Meter:
         self.trials += event.type == "trial_complete"
 
     def look(self) -> None:
-        own = family()
-        used: defaultdict[str, float] = defaultdict(float)
-        for kind, seconds in own.values():
-            used[kind] += seconds
-        trials = next((resident(pid) for pid, (kind, _) in own.items() if kind == "Trials"), None)
+        used = Counter({kind: seconds for kind, seconds in self._processors.since().items() if kind.startswith(OURS)})
+        trials = next(map(resident, named(family(os.getpid()), "ray::Trials")), None)
         self.looks.append(Look(self.candidates, time.perf_counter(), resident(os.getpid()), trials, used))
-
-
-def family() -> dict[int, tuple[str, float]]:
-    """This process and all that it started: what it is, and its processor seconds."""
-    known = {process.pid: process for process in all_processes()}
-    found: dict[int, tuple[str, float]] = {}
-    for pid, process in known.items():
-        parent, ticks = process.parent, process.own
-        while parent in known and os.getpid() not in (pid, parent):
-            parent = known[parent].parent
-        if os.getpid() in (pid, parent):
-            command = "" if pid == os.getpid() else Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-            kind = next((actor for actor in ACTORS if command.startswith(f"ray::{actor}")), "Ray")
-            found[pid] = (kind if command else "driver", ticks / os.sysconf("SC_CLK_TCK"))
-    return found
 
 
 def resident(pid: int) -> float:
@@ -99,46 +80,25 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
-    """Trials as coroutines, a few at once; nothing is kept of them."""
-    turn = asyncio.Semaphore(AT_ONCE)
-
-    async def judge(submission: Submission) -> bool:
-        return False
-
-    async def one(number: int) -> None:
-        async with turn:
-            await null_world.trial(null_world.task_of(number), candidates, judge, meter)
-            meter.trials += 1
-
-    meter.look()
-    await asyncio.gather(*(one(number) for number in range(count)))
-
-
-def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE, tasks: int | None = None) -> dict[str, Any]:
-    """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep;
-    ``tasks``: different ones (None: as many as trials)."""
+def measure(total: int, candidates: int, at_once: int, tasks: int | None = None) -> dict[str, Any]:
+    """``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials in flight; ``tasks``: different
+    ones (None: as many as trials)."""
     count, meter = max(1, total // candidates), Meter(total)
     with open_folder() as folder, mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
         (folder / "home").mkdir()
-        cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
+        cluster = null_world.NullRay()
         began = time.perf_counter()
-        if way == "trials":
-            asyncio.run(trials_alone(count, candidates, meter))
-        else:
-            plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
-            try:
-                ended = sweep.run(plan, events=meter, cluster=cluster)
-            finally:
-                if isinstance(cluster, null_world.NullRay):
-                    cluster.close()
-            if ended.done != count or ended.unscored:
-                raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
+        plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
+        try:
+            ended = sweep.run(plan, events=meter, cluster=cluster)
+        finally:
+            cluster.close()
+        if ended.done != count or ended.unscored:
+            raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
         seconds = time.perf_counter() - began
     first, last = meter.looks[0], meter.looks[-1]
-    used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
+    used = sum((look.used for look in meter.looks[1:]), Counter[str]())
     return {
-        "way": way,
         "candidates": meter.candidates,
         "trials": meter.trials,
         "seconds": seconds,
@@ -155,7 +115,7 @@ def resume(trials: int) -> dict[str, float]:
     writes it, but for the disk, which is not waited for; they differ in their keys alone."""
     with open_folder() as folder, own_home():
         for number in range(TASKS):
-            make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
+            make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{INSTRUCTION}")
         seeds = max(1, trials // TASKS)
         tasks = str(folder / "tasks")
         config = null_world.config_of(folder / "out", 8, dataset=tasks, seeds=seeds, sandbox="bwrap")
@@ -198,36 +158,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__)
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials of a sweep that are in flight")
-    parser.add_argument("--tasks", type=int, help="different tasks of a sweep (default: as many as trials)")
-    parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
-    parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
+    parser.add_argument("--at-once", type=int, default=4, help="trials that are in flight")
+    parser.add_argument("--tasks", type=int, help="different tasks (default: as many as trials)")
     parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.resume:
         print(json.dumps(resume(given.resume)))
         return
-    ways = ["trials", "sweep"] if given.way == "both" else [given.way]
-    found = []
-    for way in ways:
-        measure("trials" if way == "trials" else "sweep", given.each, given.each)  # whatever is loaded and made once
-        found.append(measure(way, given.candidates, given.each, given.at_once, given.tasks))
+    found = measure(given.candidates, given.each, given.at_once, given.tasks)
     if given.json:
         print(json.dumps(found))
         return
-    for one in found:
-        print(
-            f"{one['way']:>7}: {one['candidates']} candidates of {one['trials']} trials in {one['seconds']:.1f} s: "
-            f"{one['per_second']:.0f} a second (goal {GOAL:.0f}), {one['per_processor_second']:.0f} a core; "
-            "milliseconds of a candidate: " + ", ".join(f"{kind} {ms:.2f}" for kind, ms in one["milliseconds"].items())
-        )
-        _, *columns = zip(*one["memory"], strict=True)
-        for kind, column in zip(("driver", "trials"), columns, strict=True):
-            if seen := [mib for mib in column if mib is not None]:
-                print(f"         resident MiB of the {kind}: {', '.join(f'{mib:.0f}' for mib in seen)}; "
-                      f"{growth(seen):+.1f} in the second half")  # fmt: skip
-        print(f"         resident MiB of the driver at the end: {one['memory_after']:.0f}")
+    print(
+        f"{found['candidates']} candidates of {found['trials']} trials in {found['seconds']:.1f} s: "
+        f"{found['per_second']:.0f} a second (goal {GOAL:.0f}), {found['per_processor_second']:.0f} a core; "
+        "milliseconds of a candidate: " + ", ".join(f"{kind} {ms:.2f}" for kind, ms in found["milliseconds"].items())
+    )
+    _, *columns = zip(*found["memory"], strict=True)
+    for kind, column in zip(("driver", "trials"), columns, strict=True):
+        if seen := [mib for mib in column if mib is not None]:
+            print(f"resident MiB of the {kind}: {', '.join(f'{mib:.0f}' for mib in seen)}; "
+                  f"{growth(seen):+.1f} in the second half")  # fmt: skip
+    print(f"resident MiB of the driver at the end: {found['memory_after']:.0f}")
 
 
 if __name__ == "__main__":

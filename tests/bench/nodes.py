@@ -11,7 +11,7 @@ import yaml
 
 from tests.cluster.conftest import Cluster, cluster_of
 from tests.fakes.launched import COMMAND
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_tasks
 
 
 def main() -> None:
@@ -38,9 +38,7 @@ def _swept(cluster: Cluster, nodes: int, given: argparse.Namespace) -> dict[str,
     engine = {"command": command, "model": "m", "context_tokens": 4096, "replicas": nodes, "parallel": given.parallel}
     temporary = cluster.head.folder / "tmp"
     (temporary / "engine.yaml").write_text(yaml.safe_dump({"engine": engine}))
-    for number in range(4):
-        instruction = f"Write `add.py` with a function `add(a, b)` that adds. Example: `add({number}, 1)`.\n"
-        make_task(temporary / "tasks", f"add{number}", instruction=instruction)
+    make_tasks(temporary / "tasks", 4)
     words = ["/tmp/engine.yaml", "-p", "/tmp/tasks", "--sandbox", "bwrap", "-a", "raw", "-k", given.trials // 4]
     out = f"/tmp/out{nodes}"
     found = cluster.scored(cluster.sweep(*words, out=out), out, within=1_800).values()

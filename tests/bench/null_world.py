@@ -11,29 +11,24 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
 from hc_ray.domain.ports import Difference, Events, ExecResult, Judge
-from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.node_probe import Slots, report
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.suite_shelf import SuiteShelf
+from tests.fakes.grading import PlainPlace
 from tests.fakes.tars import make_tar
+from tests.fakes.trial import INSTRUCTION, PROFILE
 
-INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
-It must return twice the given number. For example, `double(4)` returns `8`.
-It must raise a ValueError if `n` is negative.
-"""
 LIMITS = dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "null")
 FAILED = Verdict(passed=False, cause="failed", reward=0.0)
-PROFILE = Profile(form="completion", test_form="completion", bias_to_agreement=False)
 _TAR = make_tar({"app/double.py": ""})
 
 
@@ -100,26 +95,19 @@ class NullSandbox:
         """Nothing to close."""
 
 
-class NullPlace:
+class NullPlace(PlainPlace):
     """``ports.SandboxPlace``."""
+
+    made = []
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> NullSandbox:
         return NullSandbox()
 
-    async def prepare(self, task: Task) -> None:
-        """Nothing to prepare."""
-
-    def refuses(self, task: Task) -> str | None:
-        return None
-
     def limits(self) -> Mapping[str, str]:
         return LIMITS
 
-    async def close(self) -> None:
-        """Nothing to close."""
 
-
-class _Sandboxes(Sandboxes):
+class NullSandboxes(Sandboxes):
     """The actor as it is, over the null place."""
 
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
@@ -155,15 +143,8 @@ _Verifiers = _null(control=Verdict(passed=True, cause="passed", reward=1.0), gra
 
 def played(cls: type) -> type:
     """Who plays an actor: the real one for trials, null for the rest."""
-    null = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers}.get(cls.__name__)
+    null = {"Engine": _Engine, "Sandboxes": NullSandboxes, "Verifiers": _Verifiers}.get(cls.__name__)
     return type(cls.__name__, (null,), {}) if null else cls
-
-
-class NullCluster(InProcess):
-    """The null actors in this process."""
-
-    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
-        return super().spawn(played(cls), *args)
 
 
 class NullRay(RayCluster):
@@ -211,5 +192,5 @@ def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4, tasks: in
     return Plan(
         out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
         sealed_digest="null", taken=taken, refused=(), trials=keys, models=models, split="dev", sandbox="null",
-        sandbox_why="nothing runs", place="in-process",
+        sandbox_why="nothing runs", place="laptop",
     )  # fmt: skip

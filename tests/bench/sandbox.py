@@ -83,63 +83,41 @@ async def _all(trials: int, at_once: int, one: Callable[[], Awaitable[None]]) ->
 
 def ours(folder: Path, grading: str, trials: int, at_once: int, number: int) -> float:
     """Seconds of a sweep of oracle trials, planning and start of actors excluded (there is no Ray in it)."""
-    settings = {
-        "dataset": str(folder / "tasks"),
-        "agents": ("oracle",),
-        "seeds": trials,
-        "sandbox": "docker",
-        "grading": grading,
-        "concurrency": at_once,
-        "sandbox_slots": at_once,
-        "out": str(folder / f"out-{grading}-{number}"),
-        "mlflow_uri": "none",
-    }
-    plan = prepare(SweepConfig.model_validate(settings))
+    out = folder / f"out-{grading}-{number}"
+    slots = {"seeds": trials, "concurrency": at_once, "sandbox_slots": at_once}
+    settings = {"dataset": str(folder / "tasks"), "agents": ("oracle",), "sandbox": "docker", "grading": grading}
+    plan = prepare(SweepConfig.model_validate({**settings, **slots, "out": str(out), "mlflow_uri": "none"}))
     began = time.perf_counter()
     summary = sweep.run(plan, events=Watcher(), cluster=InProcess())
     seconds = time.perf_counter() - began
     report = json.loads((Path(plan.out) / "report.json").read_text())
     rates = [config["blind_pass"]["value"] for config in report["configs"]]
     if (summary.done, summary.unscored, rates) != (trials, 0, [1.0]):
-        raise RuntimeError(
-            f"{summary.done} trials, {summary.unscored} unscored, pass rates {rates}: not what is measured"
-        )
+        raise RuntimeError(f"{summary.done} trials, {summary.unscored} unscored, pass rates {rates}")
     return seconds
 
 
 def measure(rounds: int, trials: int, at_once: int) -> dict[str, object]:
     """Interleaved rounds; every ratio is ours over plain within one round."""
     with open_folder() as folder:
-        task = make_task(
-            folder / "tasks",
-            "trivial",
-            instruction=INSTRUCTION,
-            dockerfile="FROM debian:bookworm-slim\nWORKDIR /app\n",
-            tests={"test.sh": TEST_SH},
-            solution={"solve.sh": SOLVE_SH},
-        )
+        dockerfile = "FROM debian:bookworm-slim\nWORKDIR /app\n"
+        parts = {"tests": {"test.sh": TEST_SH}, "solution": {"solve.sh": SOLVE_SH}}
+        task = make_task(folder / "tasks", "trivial", instruction=INSTRUCTION, dockerfile=dockerfile, **parts)
         image = "hc-bench-plain"
         asyncio.run(docker("build", "-q", "-t", image, str(task / "environment")))
         ours(folder, "isolated", 1, 1, -1)  # builds the task's image and whatever else is built once
-        seconds: dict[str, list[float]] = {name: [] for name in ("plain_two", "isolated", "plain_one", "shared")}
+        ways = (("isolated", "plain_two", plain_isolated), ("shared", "plain_one", plain_shared))
+        seconds: dict[str, list[float]] = {name: [] for way in ways for name in way[:2]}
         for number in range(rounds):
-            for grading, name, plain in (
-                ("isolated", "plain_two", plain_isolated),
-                ("shared", "plain_one", plain_shared),
-            ):
+            for grading, name, plain in ways:
                 began = time.perf_counter()
                 asyncio.run(_all(trials, at_once, lambda plain=plain: plain(image, task)))  # type: ignore[misc]
                 seconds[name].append(time.perf_counter() - began)
                 seconds[grading].append(ours(folder, grading, trials, at_once, number))
         asyncio.run(docker("rmi", "-f", image))
-        return {"trials": trials, "at_once": at_once, "seconds": seconds, "ratios": _ratios(seconds)}
-
-
-def _ratios(seconds: dict[str, list[float]]) -> dict[str, list[float]]:
-    return {
-        "isolated": [a / b for a, b in zip(seconds["isolated"], seconds["plain_two"], strict=True)],
-        "shared": [a / b for a, b in zip(seconds["shared"], seconds["plain_one"], strict=True)],
-    }
+        ratios = {grading: [a / b for a, b in zip(seconds[grading], seconds[name], strict=True)]
+                  for grading, name, _ in ways}  # fmt: skip
+        return {"trials": trials, "at_once": at_once, "seconds": seconds, "ratios": ratios}
 
 
 def main() -> None:
@@ -157,10 +135,8 @@ def main() -> None:
     for name, seconds in found["seconds"].items():  # type: ignore[attr-defined]
         print(f"{name:>10}: median {statistics.median(seconds):.2f} s  ({', '.join(f'{one:.2f}' for one in seconds)})")
     for name, ratios in found["ratios"].items():  # type: ignore[attr-defined]
-        print(
-            f"{name:>10} / plain: median {statistics.median(ratios):.2f} (target 1.5), "
-            f"{min(ratios):.2f} to {max(ratios):.2f}"
-        )
+        told = f"median {statistics.median(ratios):.2f} (target 1.5), {min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"{name:>10} / plain: {told}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import sqlite3
 import tracemalloc
 import zipfile
@@ -26,22 +25,19 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import LeakError
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver import sweep
-from tests.boundary.noninterference.datasets import PLAIN_SH, SOLVE
+from tests.boundary.noninterference.datasets import only_add, swapped
 from tests.fakes.canary_search import found_in
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.recording import Seen, record
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import runs_home
 from tests.fakes.tars import make_tar
-from tests.fakes.tasks import make_task
 from tests.fakes.unsteady_model import answer
 
 TOKEN = "hc-ray-canary-0123456789abcdef0123456789abcdef"
 OTHER = "hc-ray-canary-fedcba9876543210fedcba9876543210"
 SOLVER = SolverConfig(samples=2, max_turns=4, max_rounds=2,
                       testgen=TestgenConfig(total_min=3, total_max=6, budget_tokens=600, rounds=1))  # fmt: skip
-INSTRUCTION = ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-               "Example: `add(3, 2)` returns `5`.\n")  # fmt: skip
 
 
 def _latin(text: bytes) -> str:
@@ -173,15 +169,8 @@ def test_a_bomb_is_unpacked_up_to_a_bound_only(monkeypatch):
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[Path, Path]]:
-    """A data root with a runner, and a folder for runs that the sandboxes' users can enter."""
-    from hc_ray.sandboxes.runner_build import ensure_runner
-
-    with data_home() as home:
-        ensure_runner()
-        runs = home / f"canaries-{os.getpid()}"
-        runs.mkdir()
-        yield home, runs
-        shutil.rmtree(runs, ignore_errors=True)
+    with runs_home() as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +185,7 @@ def _run(place: tuple[Path, Path], server: EngineServer, **settings: Any) -> tup
     home, runs = place
     root = runs / f"run{len(list(runs.iterdir()))}"
     settings = {"solver": SOLVER, "budget": BudgetConfig(tokens=3000), **settings}
-    tests, solution = {"test.sh": PLAIN_SH}, {"solve.sh": SOLVE}
-
-    def make(folder: Path) -> None:
-        make_task(folder, instruction=INSTRUCTION, tests=tests, solution=solution)
-
-    return root, record(root, home, server, make, **settings)
+    return root, record(root, home, server, swapped(only_add, "plain"), **settings)
 
 
 def _in(tokens: list[str], path: Path) -> frozenset[str]:

@@ -16,15 +16,16 @@ from hc_ray.blind.sealing import vault
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.verifiers import Verifiers
 from tests.boundary.capability import walk
-from tests.boundary.capability.figures import Figures, figures
 from tests.boundary.capability.starts import Ground, ground
 from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.figures import tell
+from tests.fakes.processes import family
 from tests.fakes.sandbox_home import closing
 from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
 
-__all__ = ["figures", "ground"]
+__all__ = ["ground"]
 PLANTS: dict[str, Callable[[Path, str], dict[str, Any]]] = {
     "its environment": lambda place, token: {"env": {**os.environ, "SOME": token}},
     "its command line": lambda place, token: {"args": [token[::-1]]},
@@ -53,7 +54,7 @@ def _unlinked(path: Path, token: str) -> Any:
 
 
 @pytest.mark.parametrize("where", PLANTS)
-def test_a_planted_token_is_found_where_a_process_could_reach_it(tmp_path: Path, figures: Figures, where: str) -> None:
+def test_a_planted_token_is_found_where_a_process_could_reach_it(tmp_path: Path, where: str) -> None:
     token = f"hc-ray-canary-{secrets.token_hex(16)}"
     options = {"cwd": tmp_path, "stdin": subprocess.DEVNULL, "args": [], **PLANTS[where](tmp_path, token)}
     words = [sys.executable, "-c", "import time; time.sleep(60)", *options.pop("args")]
@@ -64,12 +65,11 @@ def test_a_planted_token_is_found_where_a_process_could_reach_it(tmp_path: Path,
             looked.process(process.pid)
         finally:
             process.kill()
-    figures.places_planted += 1
-    figures.places_found += bool(looked.found)
+    tell("capability", {"planted": where, "found_where_planted": bool(looked.found)})
     assert looked.found
 
 
-async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, figures: Figures, tmp_path: Path) -> None:
+async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, tmp_path: Path) -> None:
     token = f"hc-ray-canary-{secrets.token_hex(16)}"
     only_add(tmp_path)
     sealed = vault.seal(tmp_path, ground.home / "public", ground.home / "sealed" / "capability")
@@ -77,10 +77,9 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, figures
         sandbox = await place.create(sealed.tasks[0], "walked")
         await sandbox.put({"/srv/deep/file": token.encode()})
         looked = walk.Walk((token,), quick=True)
-        for pid in walk.descendants(sandbox.process.pid):  # type: ignore[attr-defined]
+        for pid in family(sandbox.process.pid):  # type: ignore[attr-defined]
             looked.process(pid)
-    figures.places_planted += 1
-    figures.places_found += bool(looked.found)
+    tell("capability", {"planted": "the root of a sandbox", "found_where_planted": bool(looked.found)})
     assert looked.found
 
 

@@ -4,27 +4,26 @@ hidden tests change no byte."""
 import shutil
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hc_ray.engines.server import free_port
 from hc_ray.sandboxes.bwrap.command import SYSTEM
 from tests.boundary.capability import starts, walk
-from tests.boundary.capability.figures import figures
 from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
 from tests.boundary.noninterference.compare import leaks
 from tests.boundary.noninterference.datasets import KINDS, SOLVE
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.figures import tell
 from tests.fakes.packages import build_wheel, found_uv, install, make_environment
-from tests.fakes.processes import ran
+from tests.fakes.processes import ran, wait
 from tests.fakes.recording import Phase, Seen, files_of, stored
 from tests.fakes.unsteady_model import answer
 
-__all__ = ["figures", "ground"]
+__all__ = ["ground"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 ACTORS = {"ray::Trials", "ray::Sandboxes", "ray::Engine", "ray::Tracker"}
 """All but the verifiers: who must be the same whatever the hidden tests are."""
@@ -56,16 +55,15 @@ def _holds_nothing(told: Spied) -> None:
         assert {mode for place, mode in mounts if place != "/"} == {"ro"}
 
 
-def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground, figures):
+def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground):
     """Ray's hook would send the whole checkout, hidden tests included, to every worker of a driver under `uv run`."""
     env = {"UV_PROJECT_ENVIRONMENT": str(Path(sys.executable).parents[1]), "UV_PYTHON_DOWNLOADS": "never"}
     told = spied(ground, [found_uv(), "run", "--no-sync", "--frozen", "hc-ray"], cwd=ground.checkout, env=env)
     starters = [title.split() for title in told.titles if " run --no-sync " in title]
     assert any(Path(words[0]).name == "uv" for words in starters), "uv run is not the driver's parent"
-    figures.walked("uv run", told)
     _holds_nothing(told)
     libraries = _libraries(told, ground.token, apart_from=(starts.CHECKOUT, starts.CHECKOUT / "actors"))
-    figures.files += libraries.files
+    tell("capability", told.figures("uv run", libraries))
     assert libraries.files > 1000 and libraries.found == []
     assert not any(Path(entry).is_relative_to(ground.checkout) for entry in told.around["path"])
 
@@ -85,11 +83,11 @@ def _joining(ground: Ground, address: str) -> dict[str, str]:
     return {**token, "RAY_ADDRESS": address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
-def test_on_a_head_that_was_started_by_hand_neither(ground, head, figures):
+def test_on_a_head_that_was_started_by_hand_neither(ground, head):
     address, mark = head
     env = _joining(ground, address)
     told = spied(ground, HC_RAY, cwd=ground.checkout, mark=mark, env=env, place=ground.root / "spied-head")
-    figures.walked("ray start --head", told)
+    tell("capability", told.figures("ray start --head"))
     _holds_nothing(told)
 
 
@@ -102,9 +100,8 @@ def installed(ground):
     return venv
 
 
-def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figures):
+def test_from_the_wheel_in_an_empty_environment_neither(ground, installed):
     told = spied(ground, [str(installed / "bin/hc-ray")], cwd=ground.root / "empty", path=MARKED, alone=True)
-    figures.walked("wheel", told)
     _holds_nothing(told)
     packages = next((installed / "lib").glob("python3*/site-packages"))
     assert str(packages) in told.around["path"] and _libraries(told, ground.token).found == []
@@ -112,14 +109,14 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figur
     thorough = walk.Walk((ground.token,))
     for part in packages.glob("hc_ray*"):
         thorough.tree(part)
-    figures.files += thorough.files
+    tell("capability", told.figures("wheel", thorough))
     assert [Path(one).name for one in thorough.found] == [f"{MARKED}.sealed.tar.gz"]
 
 
-def test_as_a_ray_job_neither(ground, installed, figures):
+def test_as_a_ray_job_neither(ground, installed):
     """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
     install(installed, "ray[default]")
-    place, port = ground.root / "spied-job", starts.free_port()
+    place, port = ground.root / "spied-job", free_port("127.0.0.1")
     nowhere = ground.root / "nowhere-else"
     nowhere.mkdir()
     spies = starts.spying(ground, place, alone=True)
@@ -128,7 +125,7 @@ def test_as_a_ray_job_neither(ground, installed, figures):
         submit = [str(installed / "bin/ray"), "job", "submit", "--address", f"http://127.0.0.1:{port}", "--"]
         told = spied(ground, [*submit, str(installed / "bin/hc-ray")], cwd=nowhere, path=MARKED, mark=mark, env=env,
                      place=place, alone=True)  # fmt: skip
-    figures.walked("ray job submit", told)
+    tell("capability", told.figures("ray job submit"))
     _holds_nothing(told)
     assert any("job_supervisor" in title.lower() or "JobSupervisor" in title for title in told.titles), told.titles
     assert _libraries(told, ground.token).found == []
@@ -166,7 +163,7 @@ def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground, head
 def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: EngineServer) -> Seen:
     """A sweep on the head; the engine, the place and all names are the same each time."""
     place = ground.root / "twice"
-    _wait_until(lambda: not _processes(mark), "the actors of the sweep before are gone")
+    wait(lambda: not _processes(mark), starts.PATIENCE, "the end of the actors of the sweep before")
     shutil.rmtree(place, ignore_errors=True)
     starts.make_marked(place / "tasks", KINDS[kind], SOLVE if kind != "passing" else SOLVE + "# another\n")
     server.wire.clear()
@@ -178,13 +175,6 @@ def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: Engin
     done = ran(*words, cwd=place, env=ground.environment(mark, **env), timeout=starts.PATIENCE)
     assert done.returncode == 0, done.stderr[-3000:]
     return stored({"": {0: Phase(requests=sorted(server.wire))}}, files_of(place / "out"), {}, [])
-
-
-def _wait_until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + starts.PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.2)
 
 
 def _processes(mark: str) -> list[Any]:

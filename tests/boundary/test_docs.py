@@ -36,20 +36,6 @@ def test_what_cannot_be_typed_is_found(hooks: ModuleType, page: str, said: str) 
     assert len(faults) == 1 and said in faults[0], faults
 
 
-def test_what_can_be_typed_is_left_alone_and_nothing_of_it_runs(hooks: ModuleType, monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    typed = (
-        "hc-ray show OUT/TRIAL -v > log 2>&1\nscripts/demo  # installs hc-ray into .venv\nhc-ray --install-completion"
-    )
-    said = "`hc-ray ui OUT --port N`, `hc-ray sweep …`, `configs/tasks/TASK`"
-    page = f"```sh\n{typed}\n```\n{said}\n```text\nhc-ray nothing\n```"
-    assert list(hooks.faults_of(page)) == [] and not list(tmp_path.iterdir())
-
-
-def test_every_command_has_its_help_on_a_page_of_its_own(hooks: ModuleType) -> None:
-    assert "## hc-ray tasks split" in hooks.commands_page() and "--holdout NAME,...|FILE" in hooks.commands_page()
-
-
 def test_a_link_that_leads_nowhere_is_found(hooks: ModuleType) -> None:
     page = "[a](README.md#limits) [b](https://example.org/x) [c](docs/none.md)"
     assert list(hooks.dead_links(page, CHECKOUT)) == ["the link docs/none.md leads nowhere"]

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from copy import deepcopy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,94 +38,68 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 LAYERS = [[room.strip() for room in layer.split("|")] for layer in CONTRACTS["rooms of hc_ray"]["layers"]]
 """The rooms from top to bottom; those of one layer know nothing of each other."""
 ROOMS = [room for layer in LAYERS for room in layer]
-PUBLIC = ("__main__", "api", "harbor")
-"""Rooms that are modules: what users start or import."""
 WALLS = ("sandboxes", "engines", "stores")
 OWNERS = {name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
           for name, contract in CONTRACTS.items() if name.endswith(" has one owner")}  # fmt: skip
 """The modules that may import a library: one, and of typer modules of one room."""
-ACTORS_MODULE = "hc_ray_actors.seeded"
 
 
-def seeded(room: str) -> str:
-    return f"hc_ray.{room}.seeded"
-
-
-def _rooms() -> Iterable[tuple[str, str]]:
-    for number, layer in enumerate(LAYERS):
-        above = [room for higher in LAYERS[:number] for room in higher]
-        beside = [room for room in layer if len(layer) > 1]
-        for lower in layer:
-            yield from ((seeded(lower), f"hc_ray.{room}") for room in (*above, *beside) if room != lower)
-
-
-def _walls() -> Iterable[tuple[str, str]]:
-    for wall in WALLS:
-        modules = [name for name in MODULES if name.startswith(f"hc_ray.{wall}.")]
-        strangers = [seeded(room) for room in ROOMS if room not in ("cli", *WALLS)]
-        yield from ((stranger, modules[0]) for stranger in ("hc_ray", *strangers))
-
-
-def _actors() -> Iterable[tuple[str, str]]:
-    rooms = ("driver", "jobs", "integrations")
-    for module in MODULES:
-        if module.startswith("hc_ray_actors.") and module.split(".")[1] not in rooms:
-            yield from ((module, f"hc_ray_actors.{above}") for above in rooms)
-    yield from (("hc_ray_actors.driver.seeded", f"hc_ray_actors.{above}") for above in rooms[1:])
-    yield "hc_ray_actors.jobs.seeded", "hc_ray_actors.integrations"
-
-
-def _blind() -> Iterable[tuple[str, str]]:
-    inside = [name for name in MODULES if name.startswith("hc_ray.blind.")]
-    actors = [name for name in MODULES if name.startswith("hc_ray_actors") and name != "hc_ray_actors.verifiers"]
-    for importer in (*(seeded(room) for room in ROOMS if room != "blind"), ACTORS_MODULE, *actors):
-        yield importer, "hc_ray.blind"
-    for importer in (seeded("search"), seeded("cli"), "hc_ray_actors.trials", "hc_ray_actors.driver.sweep"):
-        yield from ((importer, module) for module in inside)
-
-
-def _inside() -> Iterable[tuple[str, str]]:
-    """Every single module that is not inside."""
-    for module in MODULES:
-        if module not in ("hc_ray", "hc_ray.sandboxes") and not module.startswith("hc_ray.sandboxes.inside"):
-            yield "hc_ray.sandboxes.inside.seeded", module
-            yield "hc_ray.sandboxes.inside.suites.seeded", module
-
-
-def _owner(library: str) -> Iterable[tuple[str, str]]:
-    home = OWNERS[library][0].rpartition(".")[0]
-    importers = (*(seeded(room) for room in ROOMS), ACTORS_MODULE, f"{home}.seeded", "hc_ray")
-    return ((importer, library) for importer in importers)
-
-
-def modules() -> tuple[str, ...]:
+def modules() -> list[str]:
     """Every module of both packages, by its file."""
     found = []
     for root, package in ((CHECKOUT, "hc_ray"), (CHECKOUT / "actors", "hc_ray_actors")):
         for path in sorted((root / package).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    return tuple(found)
+    return found
+
+
+def seeds(*rooms: str, but: Collection[str] = ()) -> list[str]:
+    """A module more in each of some rooms, or in all others."""
+    return [f"hc_ray.{room}.seeded" for room in rooms or ROOMS if room not in but]
+
+
+def upwards() -> Iterable[tuple[str, str]]:
+    """From each room to those above it and beside it."""
+    for number, layer in enumerate(LAYERS):
+        above = [room for higher in LAYERS[: number + 1] for room in higher]
+        for lower in layer:
+            yield from product(seeds(lower), [f"hc_ray.{room}" for room in above if room != lower])
 
 
 MODULES = modules()
+ACTORS = [name for name in MODULES if name.startswith("hc_ray_actors")]
+DRIVER, JOBS, INTEGRATIONS = PARTS = [f"hc_ray_actors.{part}" for part in ("driver", "jobs", "integrations")]
+"""Of the actors, from bottom to top; all other modules are below them."""
+BELOW = [name for name in ACTORS if name != "hc_ray_actors" and not name.startswith(tuple(PARTS))]
+DOOR = "hc_ray_actors.verifiers"
+"""Who alone opens blind."""
+OUTSIDE = [name for name in MODULES if not name.startswith("hc_ray.sandboxes.inside")
+           and name not in ("hc_ray", "hc_ray.sandboxes")]  # fmt: skip
 CROSSINGS: dict[str, list[tuple[str, str]]] = {
-    "rooms of hc_ray": list(_rooms()),
-    "walls are entered by actors and the command line alone": list(_walls()),
+    "rooms of hc_ray": [*upwards()],
+    "walls are entered by actors and the command line alone": [
+        *product(["hc_ray", *seeds(but=("cli", *WALLS))],
+                 [next(name for name in MODULES if name.startswith(f"hc_ray.{wall}.")) for wall in WALLS]),
+    ],
     "only the command line knows the actors": [
-        (seeded(room), module)
-        for room in ROOMS
-        if room != "cli"
-        for module in ("hc_ray_actors", "hc_ray_actors.driver.sweep")
+        *product(seeds(but=("cli",)), ("hc_ray_actors", "hc_ray_actors.driver.sweep")),
     ],
     "actors know nothing of the command line": [
-        (ACTORS_MODULE, "hc_ray.cli"),
-        (ACTORS_MODULE, "hc_ray.cli.app"),
-        ("hc_ray_actors", "hc_ray.cli.options"),
+        *product(("hc_ray_actors", "hc_ray_actors.seeded"), ("hc_ray.cli", "hc_ray.cli.app", "hc_ray.cli.options")),
     ],
-    "actors know nothing of the driver, and the driver nothing of jobs": list(_actors()),
-    "blind has one door": list(_blind()),
-    "what runs inside a sandbox imports nothing of hc-ray": list(_inside()),
+    "actors know nothing of the driver, and the driver nothing of jobs": [
+        *product(BELOW, PARTS), *product([f"{DRIVER}.seeded"], (JOBS, INTEGRATIONS)), (f"{JOBS}.seeded", INTEGRATIONS),
+    ],
+    "blind has one door": [
+        *product([*seeds(but=("blind",)), "hc_ray_actors.seeded", *(one for one in ACTORS if one != DOOR)],
+                 ["hc_ray.blind"]),
+        *product([*seeds("search", "cli"), "hc_ray_actors.trials", "hc_ray_actors.driver.sweep"],
+                 [name for name in MODULES if name.startswith("hc_ray.blind.")]),
+    ],
+    "what runs inside a sandbox imports nothing of hc-ray": [
+        *product(("hc_ray.sandboxes.inside.seeded", "hc_ray.sandboxes.inside.suites.seeded"), OUTSIDE),
+    ],
     "the two sandboxes know nothing of each other": [
         ("hc_ray.sandboxes.docker.seeded", "hc_ray.sandboxes.bwrap"),
         ("hc_ray.sandboxes.bwrap.seeded", "hc_ray.sandboxes.docker"),
@@ -132,12 +107,12 @@ CROSSINGS: dict[str, list[tuple[str, str]]] = {
         ("hc_ray.sandboxes.bwrap.sandbox", "hc_ray.sandboxes.docker.connection"),
     ],
     "the agent knows no suite": [
-        (seeded("agent"), "hc_ray.domain.suite"),
-        ("hc_ray.agent.loop", "hc_ray.domain.suite"),
-        ("hc_ray.agent", "hc_ray.domain.suite"),
+        *product(("hc_ray.agent.seeded", "hc_ray.agent.loop", "hc_ray.agent"), ["hc_ray.domain.suite"]),
     ],
-    **{f"{library} has one owner": list(_owner(library)) for library in OWNERS},
-}
+    **{f"{library} has one owner": [*product([*seeds(), "hc_ray_actors.seeded", "hc_ray",
+                                              f"{owners[0].rpartition('.')[0]}.seeded"], [library])]
+       for library, owners in OWNERS.items()},
+}  # fmt: skip
 """Contract → imports (importer, imported) each of which breaks it."""
 
 
@@ -202,13 +177,6 @@ def test_an_import_through_a_wall_breaks_the_contract_of_that_wall(graph: grimp.
 @pytest.mark.parametrize("module", ["hc_ray.seeded", "hc_ray.solve", "hc_ray.utils"])
 def test_nothing_stands_directly_in_hc_ray_but_its_rooms(graph: grimp.ImportGraph, module: str) -> None:
     assert not keeps(graph, "rooms of hc_ray", module)
-
-
-def test_the_rooms_are_the_folders() -> None:
-    held = {path.name for path in (CHECKOUT / "hc_ray").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert held == set(ROOMS) - set(PUBLIC) and len(ROOMS) == len(set(ROOMS))
-    single = {path.stem for path in (CHECKOUT / "hc_ray").glob("*.py")}
-    assert single == {"__init__", *set(ROOMS).intersection(PUBLIC)}
 
 
 def test_a_library_has_one_owner_and_typer_modules_of_one_room() -> None:

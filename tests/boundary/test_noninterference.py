@@ -22,7 +22,7 @@ from tests.boundary.noninterference.plants import PLANTS, peeking
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.recording import Seen, forget, record
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import runs_home
 from tests.fakes.unsteady_model import answer
 
 FULL = os.environ.get("HC_RAY_NONINTERFERENCE") == "all"
@@ -85,13 +85,7 @@ def engine():
 @pytest.fixture(scope="module")
 def run(engine):
     """One sweep after another, each at the same place: not even a path may tell two runs apart."""
-    from hc_ray.sandboxes.runner_build import ensure_runner
-
-    with data_home() as home:
-        ensure_runner()
-        # Beside the data root, whose folders the sandboxes' users can enter.
-        place = home / f"noninterference-{os.getpid()}"
-        place.mkdir()
+    with runs_home() as (home, place):
 
         def once(make: Make, **settings: Any) -> Seen:
             wide = {"concurrency": 4, "sandbox_slots": 3}
@@ -102,7 +96,6 @@ def run(engine):
                 forget(place / "now")
 
         yield once
-        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

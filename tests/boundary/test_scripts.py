@@ -123,8 +123,3 @@ def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhe
     env = {**os.environ, "CI": ci, "DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     result = ran(sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path, env=env)
     assert outcome in result.stdout and "scripts/ci-setup" in result.stdout
-
-
-def test_ci_calls_the_tests_as_a_person_does_and_they_leave_the_proofs_out():
-    assert "scripts/test; then" in (CHECKOUT / ".ci/run").read_text()
-    assert '"") set -- -m "not proof" ' in (CHECKOUT / "scripts/test").read_text()

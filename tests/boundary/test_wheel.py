@@ -112,18 +112,6 @@ def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[
 
 
 @pytest.mark.slow
-def test_a_wheel_in_an_empty_environment_finds_its_configs_and_brings_no_compiler_with_it(
-    installed: Path, tmp_path: Path
-) -> None:
-    assert "sweep" in ran(installed / "hc-ray", "--help", cwd=tmp_path, check=True).stdout
-    listed = uv("pip", "list", "--format=freeze", "--python", installed / "python", cwd=tmp_path).stdout.lower()
-    assert "hc-ray==" in listed and "llama-cpp-python" not in listed
-    asks = "from hc_ray.machine.paths import configs_dir; print(configs_dir())"
-    configs = ran(installed / "python", "-c", asks, cwd=tmp_path, check=True).stdout.strip()
-    assert Path(configs).is_relative_to(installed.parent) and (Path(configs) / "demo.yaml").is_file()
-
-
-@pytest.mark.slow
 def test_outside_of_a_checkout_doctor_brings_the_model_and_the_demo_runs_and_is_shown_by_mlflow(user) -> None:
     before = {one["name"]: one for one in json.loads(user("hc-ray doctor --json").stdout)["findings"]}
     model = next(name for name in before if name.startswith("model "))

@@ -3,7 +3,6 @@ root, host name and ssh server. Nothing of the machine's network is touched: the
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -90,21 +89,17 @@ class Host:
         words, both = self.entered(command, user), {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, text=True, **both)
 
-    def cable(self, *, plugged: bool) -> None:
-        words = ["ip", "link", "set", "dev", self.name, "up" if plugged else "down"]
-        ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()
-
     def unplug(self, seconds: float) -> None:
         """Its link is down from now on for so long."""
-        self.cable(plugged=False)
-        again = threading.Timer(seconds, self.cable, kwargs={"plugged": True})
+
+        def link(state: str) -> None:
+            words = ["ip", "link", "set", "dev", self.name, state]
+            ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()
+
+        link("down")
+        again = threading.Timer(seconds, link, ["up"])
         again.daemon = True
         again.start()
-
-    def bytes(self) -> tuple[int, int]:
-        """Received and sent on its wire since it was switched on."""
-        counted = json.loads(self.run("ip -json -statistics link show dev eth0").stdout)[0]["stats64"]
-        return counted["rx"]["bytes"], counted["tx"]["bytes"]
 
     def pids(self) -> dict[int, str]:
         """Its processes, apart from ssh's server: none when it is off, since its kernel ends them with the first."""

@@ -15,7 +15,7 @@ from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, doc
 from tests.cluster.hosts import DATA, Host
 from tests.fakes.launched import COMMAND
 from tests.fakes.processes import wait
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_tasks
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -44,9 +44,7 @@ def test_an_engine_on_another_host_answers_the_trials_of_the_driver_and_status_t
 
 
 def _tasks(cluster: Cluster, count: int) -> str:
-    for number in range(count):
-        instruction = f"Write `add.py` with a function `add(a, b)` that adds. Example: `add({number}, 1)`.\n"
-        make_task(cluster.head.folder / "tmp/tasks", f"add{number}", instruction=instruction)
+    make_tasks(cluster.head.folder / "tmp/tasks", count)
     return "/tmp/tasks"
 
 

@@ -1,14 +1,17 @@
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Completion, Malformed
+from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
 from tests.fakes.contract_task import TASK
+from tests.fakes.suites import call_test
 
 SPEC = Spec(instruction="Double each line of data.txt in place.", workdir="/app")
 ANSWER = '''```python
@@ -30,10 +33,37 @@ def test_each_line_is_doubled():
 
 
 @pytest.fixture
-async def runs(place: SandboxPlace) -> AsyncIterator[SuiteRuns]:
-    forks = SandboxForks(place, TASK, "checks")
-    yield SuiteRuns(forks)
-    await forks.close()
+async def forks(place: SandboxPlace) -> AsyncIterator[SandboxForks]:
+    made = SandboxForks(place, TASK, "suites")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def runs(forks: SandboxForks) -> SuiteRuns:
+    return SuiteRuns(forks)
+
+
+async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(
+    runs: SuiteRuns, forks: SandboxForks
+) -> None:
+    double = {"path": "double.py"}
+    tests = [call_test("a", "double(4)", "8", **double), call_test("b", "double('x')", None, **double),
+             call_test("c", "double(4)", "9", **double),
+             SelfTest(id="d", category="format", subject=Subject(kind="file", path="double.py"),
+                      expectation=Property(name="compiles")),
+             SelfTest(id="e", category="happy_path", subject=Subject(kind="command", path="say.sh"), input="'a b'",
+                      expectation=ExpectedValue(value="a b"))]  # fmt: skip
+    files = {"double.py": "def double(n):\n    open('left.txt', 'w').write('x')\n    return n * 2\n",
+             "say.sh": '#!/bin/sh\necho "$1"\n'}  # fmt: skip
+    cells = await runs.try_out("c1.0", files, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "pass"], cells
+    assert cells[1].observed == "'xx'"
+    untouched = await runs.repeat("gate", {}, tests, repeats=3)
+    assert all([cell.outcome for cell in cells] == ["error"] * 3 for cells in untouched)
+    difference, _ = await forks.hand_in("submission", files)
+    assert {Path(path).name for path in difference.changed} >= {"double.py", "say.sh"}
+    assert not [path for path in difference.changed if "left" in path or "hc" in path]
 
 
 async def test_checks_read_the_workdir_as_it_was_and_may_be_shell_scripts(runs: SuiteRuns) -> None:

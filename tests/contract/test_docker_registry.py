@@ -1,6 +1,7 @@
 """A real daemon is asked whether an image can be pulled; the registry behind it is a test's own."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,30 +17,30 @@ from tests.fakes.registry import SMALL, SMALL_ID, registry
 pytestmark = pytest.mark.docker
 
 
-def test_a_registry_that_shows_the_manifest_is_enough_and_nothing_is_pulled() -> None:
-    daemon = Daemon()
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    made = Daemon()
+    yield made
+    made.close()
+
+
+def test_a_registry_is_asked_for_a_manifest_alone_and_its_words_are_told_where_it_has_none(
+    daemon: Daemon,
+) -> None:
     with registry() as address:
-        daemon.ask_registry(f"{address}/known:1", seconds=5)
-        assert daemon.image(f"{address}/known:1") is None
-    daemon.close()
+        daemon.ask_registry(f"{address}/small:1", seconds=5)
+        assert daemon.image(f"{address}/small:1") is None
+        with pytest.raises(DaemonRefusal, match="manifest unknown"):
+            daemon.ask_registry(f"{address}/unknown:1", seconds=5)
 
 
-def test_an_image_that_the_registry_does_not_know_is_refused_with_its_words() -> None:
-    daemon = Daemon()
-    with registry() as address, pytest.raises(DaemonRefusal, match="manifest unknown"):
-        daemon.ask_registry(f"{address}/unknown:1", seconds=5)
-    daemon.close()
-
-
-def test_a_registry_that_nobody_reaches_or_that_says_nothing_is_given_up_in_time() -> None:
-    daemon = Daemon()
+def test_a_registry_that_nobody_reaches_or_that_says_nothing_is_given_up_in_time(daemon: Daemon) -> None:
     began = time.monotonic()
     with registry() as address, pytest.raises(DaemonGone):
         daemon.ask_registry(f"{address}/silent/x:1", seconds=1)
     with pytest.raises(SandboxError):
         daemon.ask_registry("127.0.0.1:9/nobody:1", seconds=1)
     assert time.monotonic() - began < 5
-    daemon.close()
 
 
 class _Sender:
@@ -56,9 +57,9 @@ class _Sender:
 
 
 async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_another_node_sends_it(
-    tmp_path: Path,
+    tmp_path: Path, daemon: Daemon
 ) -> None:
-    place, daemon, sender = DockerPlace(tmp_path, owner=current_owner()), Daemon(), _Sender()
+    place, sender = DockerPlace(tmp_path, owner=current_owner()), _Sender()
     with registry() as address:
         name = f"{address}/{SMALL}"
         task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image=name)
@@ -76,4 +77,3 @@ async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_a
             )
     assert sender.asked == 1 and daemon.image(SMALL_ID) is None
     await place.close()
-    daemon.close()

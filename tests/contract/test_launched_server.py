@@ -56,12 +56,14 @@ def test_a_known_server_gets_its_options_before_the_users_own_and_its_key_on_no_
     one = started(tmp_path, command, key=KEY, gpus=2, parallel=4)
     try:
         url = one.start()
+        assert one.start() == url and os.getpgid(one.pid) == one.pid != os.getpgid(0)
         facts = listed(url, KEY)
         with pytest.raises(urllib.request.HTTPError, match="401"):
             listed(url, "a-guess")
         for pid in family(one.pid):
             assert KEY not in Path(f"/proc/{pid}/cmdline").read_text()
     finally:
+        one.stop()
         one.stop()
     words, at = facts["words"], int(url.split(":")[2].removesuffix("/v1"))
     assert set(PRESETS[name].split()) <= set(words) and words[-2:] == ["--own", "a {b}"]

@@ -2,7 +2,6 @@
 without a model, by Anthropic's SDK, and by the scripted model."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -158,21 +157,6 @@ async def test_a_real_server_samples_by_what_is_sent_and_by_nothing_of_its_own(e
 
 def embedded_alias(server: EmbeddedServer) -> str:
     return catalogue.catalogue()[NAME].path.stem
-
-
-def test_an_engine_starts_in_a_group_of_its_own_and_stop_ends_it(weights: Path, tmp_path: Path) -> None:
-    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log")
-    assert not server.alive()
-    url = server.start()
-    pid = server.pid
-    assert pid is not None and url.startswith("http://127.0.0.1:") and url.endswith("/v1")
-    assert os.getpgid(pid) == pid != os.getpgid(0) and server.alive()
-    assert server.start() == url and server.pid == pid
-    server.stop()
-    server.stop()
-    assert not server.alive()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 def test_a_file_that_is_no_loadable_model_is_a_model_error_in_one_line(weights: Path, tmp_path: Path) -> None:

@@ -85,17 +85,6 @@ time.sleep(60)
 """
 
 
-async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_two_seconds(box):
-    started = time.monotonic()
-    done = await box.exec([*RUNNER_PYTHON, "-c", DAEMON], timeout=1.0)
-    assert (done.exit_code, done.timed_out) == (None, True)
-    await asyncio.sleep(max(0.0, started + 3.0 - time.monotonic()))
-    first = await box.get("/app/beat")
-    assert first
-    await asyncio.sleep(0.3)
-    assert await box.get("/app/beat") == first and "/app/beat" in (await box.difference()).changed
-
-
 HEADLESS = """
 import ctypes, os, threading, time
 def beat():
@@ -107,19 +96,24 @@ threading.Thread(target=beat).start()
 if os.fork() == 0:
     os.setsid()
     threading.Thread(target=beat).start()
-ctypes.CDLL(None).syscall(ctypes.c_long({exit}), 0)
-"""
+ctypes.CDLL(None).syscall(ctypes.c_long(THREAD_EXIT), 0)
+""".replace("THREAD_EXIT", str(THREAD_EXIT))
 """A process, and a child in a session of its own, whose first threads have ended while others go on: both look dead."""
 
 
-async def test_what_lives_on_in_other_threads_than_its_first_is_dead_past_its_deadline_too(box):
-    text = HEADLESS.format(exit=THREAD_EXIT)
-    done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=1.0)
+@pytest.mark.parametrize("program", [
+    pytest.param(DAEMON, id="a daemon that ignores signals"),
+    pytest.param(HEADLESS, id="threads that outlive the first"),
+])  # fmt: skip
+async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_two_seconds(box, program):
+    started = time.monotonic()
+    done = await box.exec([*RUNNER_PYTHON, "-c", program], timeout=1.0)
     assert (done.exit_code, done.timed_out) == (None, True)
+    await asyncio.sleep(max(0.0, started + 3.0 - time.monotonic()))
     first = await box.get("/app/beat")
     assert first
     await asyncio.sleep(0.3)
-    assert await box.get("/app/beat") == first
+    assert await box.get("/app/beat") == first and "/app/beat" in (await box.difference()).changed
 
 
 async def test_processes_live_until_close(box):

@@ -1,7 +1,6 @@
 """A task whose image has a user of its own, from the agent's first command to the verdict, in Docker: a repository that
 belongs to the user, and hidden tests that look at whose the files are and who they run as."""
 
-import io
 import tarfile
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.task import Task
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
-from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sweeps import swept
 from tests.fakes.tasks import TOML, sealed_task
+from tests.fakes.terminal_tasks import PLAYED
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 DOCKERFILE = """FROM python:3.11-slim-bookworm
@@ -50,9 +49,8 @@ def sealed(ground: Path, *, user: str = "", shared: bool = False) -> Task:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("user", ["", 'user = "checker"'])
-async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_the_verifier_says(places, ground, user):
-    task = sealed(ground, user=user)
+async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_verifier_says(places, ground):
+    task = sealed(ground, user='user = "checker"')
     box = await places[0].create(task, "agent")
     done = await box.exec(["bash", "-c", SOLVE], timeout=60)
     assert done.exit_code == 0, done
@@ -74,18 +72,13 @@ async def test_the_tests_run_as_the_images_user_in_shared_grading_too(places, gr
     assert (verdict.passed, verdict.cause) == (True, "passed"), verdict
 
 
-async def test_the_reference_runs_as_the_agents_user(places, ground):
-    task = sealed(ground)
-    shown = await control.control(task, cache=ground / "cache", sealed_root=ground / "sealed", place=places[1])
-    assert (shown.passed, shown.cause) == (True, "passed"), shown
-    handed_in = await control.reference(task, sealed_root=ground / "sealed", place=places[1])
-    with tarfile.open(fileobj=io.BytesIO(handed_in.tar)) as archive:
-        names = archive.getnames()
-    assert "srv/notes/two" in names and not [name for name in names if name.startswith("solution")]
-
-
-def test_a_loop_of_actions_in_a_repository_of_the_user_passes(ground, monkeypatch):
+def test_a_loop_of_actions_in_a_repository_of_the_user_passes_as_does_the_reference(ground, monkeypatch):
     sealed(ground)
     monkeypatch.setenv("HC_PLAYED_DATASET", str(ground / "set"))
-    swept(ground / "out", ground / "set", sandbox="docker", **PLAYED)
-    assert [(row["passed"], row["turns"]) for row in rows_of(SweepStore(str(ground / "out")))] == [(True, 5)]
+    swept(ground / "out", ground / "set", sandbox="docker", **{**PLAYED, "agents": ("raw", "oracle")})
+    rows = {row["agent"]: (row["passed"], row["turns"]) for row in rows_of(SweepStore(str(ground / "out")))}
+    assert rows["raw"] == (True, 5) and rows["oracle"][0] is True
+    for submission in (ground / "out").glob("trials/*/artifacts/submission.tar"):
+        with tarfile.open(submission) as archive:
+            names = archive.getnames()
+        assert "srv/notes/two" in names and not [name for name in names if name.startswith("solution")]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from hc_ray.cli import app as cli
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import make_task, make_tasks
 
 Refused = Callable[..., None]
 
@@ -39,6 +39,7 @@ def refused(capsys) -> Refused:
     pytest.param("-a nop --split holdout", ("tasks split",), id="a holdout without a fixed split"),
     pytest.param("-a hc -a hc", ("twice",), id="an agent named twice"),
     pytest.param("-a hc --budget-tokens 1000", ("budget.tokens", "1500"), id="a budget that self-tests would eat"),
+    pytest.param("-a oracle --sandbox bwrap --grading shared", ("shared", "--sandbox docker"), id="bwrap, shared"),
 ])  # fmt: skip
 def test_what_a_sweep_cannot_be_is_refused_with_what_it_can(dataset, refused, words, why):
     refused("sweep", "-p", dataset, *words.split(), why=why)
@@ -67,44 +68,15 @@ def test_a_folder_without_tasks_a_missing_dataset_and_a_resume_of_nothing_are_re
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_task_with_a_broken_toml_is_refused_alone_and_named(dataset, capsys):
-    make_task(dataset, "broken", toml="version = [\n")
-    assert hc_ray("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run") == 0
-    told = capsys.readouterr().out
-    assert "broken" in told and "1 to run, 1 refused" in told
-
-
-def test_docker_and_an_engine_that_do_not_answer_are_told_with_a_remedy(refused, dataset, tmp_path, monkeypatch):
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    refused("sweep", "-p", dataset, "-a", "nop", "--sandbox", "docker", why=("Docker",))
-    words = ("-a", "raw", "--engine", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "x")
-    line = ("run", "-p", dataset / "add", *words, "--sandbox", "bwrap", "-o", tmp_path / "out")
-    refused(*line, why=("127.0.0.1:9", "--base-url"))
-
-
-def test_a_single_held_out_task_is_no_way_around_the_holdout(refused, dataset):
-    for number in range(4):
-        make_task(dataset, f"more{number}", instruction=f"Write add.py with a function `add(a, b)`. Case {number}.\n")
+def test_a_single_held_out_task_is_no_way_around_the_holdout_which_is_never_refined_on(refused, dataset):
+    make_tasks(dataset, 4)
     assert hc_ray("tasks", "split", dataset, "--fraction", 0.2) == 0
     held_out = next(iter(json.loads((dataset / "split.json").read_text())["holdout"]))
     for verb in (("run", "-a", "raw"), ("testgen",), ("sweep", "-a", "hc")):
         refused(*verb, "-p", dataset / held_out, "--sandbox", "bwrap", why=("is a holdout task", "--split holdout"))
+    whole = ("sweep", "-p", dataset, "-a", "hc", "--split", "holdout")
+    refused(*whole, "--set", "solver.refinement=1", why=("refinement",))
     assert not (dataset / "split.ledger.jsonl").exists()
-
-
-def test_refinement_is_refused_on_a_holdout(refused, dataset, tmp_path):
-    make_task(dataset, "other", instruction="Write add.py with a function `add(a, b)`. Another case.\n")
-    assert hc_ray("tasks", "split", dataset, "--fraction", 0.5) == 0
-    file = tmp_path / "refine.yaml"
-    file.write_text("split: holdout\nagents: [hc]\nsolver: {refinement: 1}\n")
-    refused("sweep", file, "-p", dataset, why=("refinement",))
-
-
-def test_shared_grading_in_bubblewrap_is_refused_with_the_remedy(refused, tmp_path, dataset):
-    file = tmp_path / "shared.yaml"
-    file.write_text(f"dataset: {dataset}\nagents: [oracle]\nsandbox: bwrap\ngrading: shared\nout: {tmp_path / 'out'}\n")
-    refused("sweep", file, why=("shared", "--sandbox docker"))
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_task_that_asks_for_shared_grading_is_refused_in_bubblewrap_and_its_neighbour_is_not(dataset, capsys):

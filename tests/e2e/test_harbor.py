@@ -4,7 +4,6 @@ that CI runs by itself, but for Harbor's analysis."""
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hc_ray.engines.server import free_port
 from tests.fakes.answers import adds
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.harbor import analysis_image, environment, harbor_home, read_job, run, wheel_in
@@ -107,18 +107,8 @@ def ran(installed, tmp_path_factory) -> tuple[dict[str, Any], list[dict[str, Any
             (folder / "tasks" / name / path).write_text(text)
     with EngineServer(answer, context=32_768, refuses=True, listed={"max_model_len": 32_768}, key="sesame") as engine:
         words = ["-p", "tasks", "-a", "hc_ray.harbor:Agent", "-m", "openai/fake", "--base-url", engine.base_url]
-        words += [
-            "--api-key-name",
-            "MY_KEY",
-            "--ak",
-            'set={"solver.repairs": 1}',
-            "-n",
-            2,
-            "-o",
-            "jobs",
-            "--job-name",
-            "ours",
-        ]
+        words += ["--api-key-name", "MY_KEY", "--ak", 'set={"solver.repairs": 1}', "-n", 2]
+        words += ["-o", "jobs", "--job-name", "ours"]
         run(harbor_home() / "bin/harbor", "run", *words, "-q", "-y", cwd=folder, env={**installed, "MY_KEY": "sesame"})
         return read_job(folder / "jobs/ours"), engine.bodies()
 
@@ -181,9 +171,7 @@ def test_a_sweep_is_exported_as_a_job_that_harbors_models_and_viewer_open(instal
         "hc-ray-raw": [{"mean": 1.0}], "hc-ray-hc": [{"mean": 1.0}],
     }  # fmt: skip
     assert all(one["trajectory"] and "witness" not in one["agent_result"]["metadata"] for one in job["trials"].values())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     shown = [harbor_home() / "bin/harbor", "view", jobs, "--port", str(port)]
     viewer = subprocess.Popen(shown, env=installed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -253,14 +241,8 @@ def test_a_harbor_that_is_too_old_is_told_in_one_line(tmp_path, version, says):
 
 
 def test_settings_that_cannot_be_are_told_before_the_first_trial(installed, tmp_path):
-    words = [
-        "-p",
-        REPOSITORY / "configs/tasks/starter",
-        "-a",
-        "hc_ray.harbor:Agent",
-        "--ak",
-        'set={"solver.repairs": -1}',
-    ]
+    words = ["-p", REPOSITORY / "configs/tasks/starter", "-a", "hc_ray.harbor:Agent"]
+    words += ["--ak", 'set={"solver.repairs": -1}']
     line = [str(word) for word in (harbor_home() / "bin/harbor", "run", *words, "-y")]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=installed)
     assert done.returncode != 0

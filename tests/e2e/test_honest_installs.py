@@ -14,19 +14,11 @@ from hc_ray.blind.grading import control
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
+from tests.boundary.cheats.handed_in import PATCH_REPORTS
 from tests.fakes.sandbox_home import closing
 from tests.fakes.tasks import make_task
 
-FORGE = """def pytest_runtest_logreport(report):
-    report.outcome = "passed"
-import _pytest.reports
-true = _pytest.reports.TestReport.from_item_and_call.__func__
-def forged(cls, item, call):
-    report = true(cls, item, call)
-    report.outcome = "passed"
-    return report
-_pytest.reports.TestReport.from_item_and_call = classmethod(forged)
-"""
+FORGE = 'def pytest_runtest_logreport(report):\n    report.outcome = "passed"\n' + PATCH_REPORTS
 TIMES = "[agent]\ntimeout_sec = 300.0\n[verifier]\ntimeout_sec = 300.0\n"
 LEAVE = "echo 1 > /logs/verifier/reward.txt; exit 0"
 RIGHT, WRONG = "def hello(name):\n    return 'hello ' + name\n", "def hello(name):\n    return ''\n"

@@ -164,8 +164,6 @@ async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folder
         box = await place.create(TASK, "asked")
         with Watch(public_root) as machine:
             ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.DISK[attack]], timeout=60)
-        limit = "watchdog, by what the daemon says"
-        figure("docker", attack, limit, ended=said(ended), seconds=round(ended.seconds, 2), disk_mib=machine.disk_mib)
         assert ended.exit_code is None and b"the sandbox was killed" in ended.stderr, ended
         assert machine.disk_mib < STORAGE_MB + ROOM_MIB
 

@@ -1,6 +1,7 @@
 """Two sweeps on one machine, both with secrets in their environment. One is killed; what it left is removed, what is
 not its own stays, and the other one finishes."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -22,36 +23,28 @@ from hc_ray.machine.owner import machine
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.look_alikes import DEAD, LookAlikes
-from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, told, wait
+from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, shown, wait
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
-from tests.fakes.tasks import SOLVE_SH, TOML, make_task
+from tests.fakes.sweeps import begun, results, told
+from tests.fakes.tasks import SOLVE_SH, TEST_PY, TEST_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
 START_SECONDS = 240.0
 """Ray's own start on a busy machine, three times over."""
 ENDS_SECONDS = 15.0
 """How long after its owner's death a container may still run: it is at once, on a machine that is not busy."""
-SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD")
+SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD",
+                "PROXY_PASSWORD", "TASK_TOKEN")  # fmt: skip
 KEY_NAME = "HC_TEST_MODEL"
 """What the config calls the variable of the engine's key: a name that does not look like a secret's."""
 DUMP = ("#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/environ; cat $one/cmdline; done; }"
         " > /app/seen.txt 2> /dev/null\n")  # fmt: skip
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
-PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
-SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
-
-
-def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    with log.open("wb") as stream:
-        return subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream, env=env,
-                                start_new_session=True)  # fmt: skip
-
-
-def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
-    done = hc_ray("clean", "--json", *words, timeout=120, **env)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+ASKS = '\n[verifier.env]\nGIVEN = "${TASK_TOKEN}"\n'
+PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0") + ASKS
+SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0") + ASKS
+GIVEN_SH = TEST_SH.replace("cd /app\n", "[ ${#GIVEN} = 32 ] || exit\ncd /app\n")
+"""Tests that pass with the secret that they ask for alone."""
 
 
 class Engine:
@@ -79,26 +72,30 @@ def seen(tmp_path_factory):
     engine = Engine(canaries[KEY_NAME])
     mark = uuid.uuid4().hex
     with data_home() as home, engine.server as server:
-        env = {**os.environ, **canaries, "HC_RAY_HOME": str(home)}
-        slow = {"test.sh": "#!/bin/bash\nsleep 900\n", "test_outputs.py": ""}
-        make_task(root / "killed", "slow", toml=SLOW, instruction=f"Write add.py. {mark}\n", tests=slow)
-        make_task(
-            root / "other", "add", toml=PATIENT, solution={"solve.sh": DUMP + SOLVE_SH},
-            instruction=f"Write the file `add.py` with a function `add(a, b)` that returns the sum. {mark}\n",
-        )  # fmt: skip
+        env = {**canaries, "HC_RAY_HOME": str(home)}
+        slow, solution = {"test.sh": "#!/bin/bash\nsleep 900\n"}, {"solve.sh": DUMP + SOLVE_SH}
+        text = f"Write the file `add.py` with a function `add(a, b)` that returns the sum. {mark}\n"
+        make_task(root / "killed", "slow", toml=SLOW, instruction=f"Slowly. {text}", tests=slow, solution=solution)
+        passes = {"test.sh": GIVEN_SH, "test_outputs.py": TEST_PY}
+        make_task(root / "other", "add", toml=PATIENT, instruction=text, tests=passes, solution=solution)
+        proxy = {"httpProxy": f"http://me:{canaries['PROXY_PASSWORD']}@proxy.invalid:3128"}
+        (root / "docker").mkdir()
+        (root / "docker" / "config.json").write_text(json.dumps({"proxies": {"default": proxy}}))
         it = SimpleNamespace(root=root, home=home, api=api, env=env, canaries=canaries, engine=engine, looks=None)
         words = ["sweep", "-p", root / "killed", "-o", root / "killed-out" / "out", "-a", "oracle"]
         dead = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
         (dead / OWNER_FILE).write_text(f"{DEAD}@{machine()}")
         stray = subprocess.Popen(["sleep", "900"], env={"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@{machine()}"})
-        it.killed = it.other = _start([*words, "--sandbox", "docker"], root / "killed.log", env)
+        it.killed = it.other = begun(
+            *words, "--sandbox", "docker", log=root / "killed.log", **env, DOCKER_CONFIG=str(root / "docker")
+        )
         try:
             _until_it_grades(it)
             it.start_removed = not dead.exists() and stray.poll() == -signal.SIGKILL
             words = ["sweep", "-p", root / "other", "-o", root / "out" / "out", "-a", "oracle", "-a", "raw"]
             words += ["--sandbox", "bwrap", "--base-url", server.base_url, "--model", "fake"]
             words += ["--set", "engine.context_tokens=2048"]
-            it.other = _start([*words, "--api-key-env", KEY_NAME], root / "other.log", env)
+            it.other = begun(*words, "--api-key-env", KEY_NAME, log=root / "other.log", **env)
             _until_it_asks(it)
             _watch_both(it)
             it.looks = LookAlikes(api, it.image)
@@ -115,7 +112,7 @@ def seen(tmp_path_factory):
                 process.wait()
             if it.looks is not None:
                 it.looks.remove()
-            _clean(env)
+            told("clean", **env)
             for image in api.images(filters={"label": "hc-ray.task"}):
                 if image["Labels"]["hc-ray.task"] == getattr(it, "digest", None):
                     api.remove_image(image["RepoTags"][0])
@@ -138,6 +135,8 @@ def _until_it_grades(it: SimpleNamespace) -> None:
 
     it.containers = [one["Id"] for one in wait(grading, START_SECONDS, "the sweep to be killed grades")]
     it.inspected = json.dumps([it.api.inspect_container(one) for one in it.containers])
+    graded = [one for one in it.containers if runs_inside(it.api, one, "sleep 900")]
+    it.dumped = [b"".join(it.api.get_archive(one, "/app/seen.txt")[0]) for one in graded]
 
 
 def _until_it_asks(it: SimpleNamespace) -> None:
@@ -193,16 +192,16 @@ def _kill_one(it: SimpleNamespace) -> None:
     wait(lambda: not any(_running(it.api, one) for one in it.containers), ENDS_SECONDS, "its containers end")
     it.container_seconds = time.monotonic() - began
     it.left_processes = _left(it, it.killed_family)
-    it.found = _clean(it.env, "--dry-run")
+    it.found = told("clean", "--dry-run", **it.env)
     it.after_dry = [_exists(it.api, one) for one in it.containers]
-    it.removed = _clean(it.env)
+    it.removed = told("clean", **it.env)
     it.processes_after = _left(it, it.killed_family)
     it.containers_after = [one for one in it.containers if _exists(it.api, one)]
     it.other_alive = alive(it.other.pid) and all(
         alive(pid) for name in ("gcs_server", "raylet", "ray::Trials", "ray::Sandboxes", "ray::Verifiers")
         for pid in named(it.other_family, name)
     )  # fmt: skip
-    it.again = _clean(it.env)
+    it.again = told("clean", **it.env)
     it.untouched = it.looks.untouched()
     actor = named(it.other_family, "ray::Sandboxes")
     it.actors_killed = len(actor)
@@ -212,7 +211,7 @@ def _kill_one(it: SimpleNamespace) -> None:
 
 def _left(it: SimpleNamespace, pids: set[int]) -> list[str]:
     """Which of a family live on. A number that another process has by now is not one of them."""
-    return [told(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
+    return [shown(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
 
 
 def _running(api: Any, container: str) -> bool:
@@ -224,17 +223,18 @@ def _exists(api: Any, container: str) -> bool:
 
 
 def _look_after(it: SimpleNamespace) -> None:
-    until = time.monotonic() + 10
-    while (left := _left(it, it.other_family)) and time.monotonic() < until:
-        time.sleep(0.1)
-    it.other_left = left
+    with contextlib.suppress(AssertionError):
+        wait(lambda: not _left(it, it.other_family), 10, "the other sweep's processes end")
+    it.other_left = _left(it, it.other_family)
     it.secret_places = [*holding(it.root / "out", it.canaries), *holding(it.root / "killed-out", it.canaries),
                         *holding(it.home, it.canaries), *it.in_logs,
                         *(f"{name} in inspect" for name, value in it.canaries.items() if value in it.inspected),
                         *(f"{name} on the terminal" for name, value in it.canaries.items()
                           if value in it.other_log)]  # fmt: skip
-    submissions = (it.root / "out" / "out" / "trials").glob("*/artifacts/submission.tar")
-    it.dumped = next(data for data in (path.read_bytes() for path in submissions) if b"app/seen.txt" in data)
+    handed_in = [path.read_bytes() for path in it.root.glob("out/out/trials/*/artifacts/submission.tar")]
+    it.dumped += [data for data in handed_in if b"app/seen.txt" in data]
+    it.secret_places += [f"{name} in a sandbox" for name, value in it.canaries.items()
+                         if any(value.encode() in data for data in it.dumped)]  # fmt: skip
 
 
 def test_after_sigkill_of_a_driver_its_containers_end_by_themselves(seen):
@@ -289,7 +289,10 @@ def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_le
 
 
 def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen):
-    assert b"PATH=" in seen.dumped  # the reference looked, and saw an environment
+    """But in the hidden tests that ask for one: they pass. Nor does a container know of its client's proxy."""
+    # References looked around in Docker and in bubblewrap, and saw an environment.
+    assert len(seen.dumped) == 2 and all(b"PATH=" in data and b"proxy.invalid" not in data for data in seen.dumped)
+    assert '"Image"' in seen.inspected and "proxy.invalid" not in seen.inspected
     assert (seen.root / "out" / "mlflow.db").is_file() and seen.secret_places == []
 
 
@@ -306,14 +309,7 @@ def test_everything_listens_on_loopback_only(seen):
 def test_a_client_without_the_token_is_refused_by_ray(seen):
     assert seen.clients["right"].isdigit(), seen.clients
     assert "InvalidAuthToken" in seen.clients["disabled"] and "InvalidAuthToken" in seen.clients["wrong"]
-    tell(
-        "secrets",
-        {
-            "planted": len(seen.canaries),
-            "found": len(seen.secret_places),
-            "sockets": len(seen.sockets),
-            "sockets_beyond_loopback": sum(address not in ("127.0.0.1", "::1") for address, _, _ in seen.sockets),
-            "clients_without_token": 2,
-            "clients_without_token_let_in": 0,
-        },
-    )
+    beyond = sum(address not in ("127.0.0.1", "::1") for address, _, _ in seen.sockets)
+    tell("secrets", {"planted": len(seen.canaries), "found": len(seen.secret_places), "sockets": len(seen.sockets),
+                     "sockets_beyond_loopback": beyond, "clients_without_token": 2,
+                     "clients_without_token_let_in": 0})  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.mcp_client import asked, connected, started
-from tests.fakes.processes import alive, family, ran, told, wait
+from tests.fakes.processes import alive, family, ran, shown, wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweepdir import add_told_trial, add_trials, sweep
 
@@ -180,7 +180,7 @@ def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, pro
             else:
                 line.process.send_signal(signal.SIGINT)
             assert line.process.wait(20) == 0
-            wait(lambda: not any(map(alive, mine)), 5, f"they live: {[told(pid) for pid in mine]}")
+            wait(lambda: not any(map(alive, mine)), 5, f"they live: {[shown(pid) for pid in mine]}")
             assert "Traceback" not in line.process.stderr.read()
     finally:
         model.held.set()

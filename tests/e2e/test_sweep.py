@@ -1,41 +1,25 @@
 import json
 import os
 import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from hc_ray.cli import app as cli
 from tests.fakes.processes import carrying, wait
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
-from tests.fakes.tasks import make_task
+from tests.fakes.sweeps import begun, hc_ray, results, told
+from tests.fakes.tasks import make_tasks
 
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
-
-
-def _dataset(folder: Path, count: int) -> Path:
-    for number in range(count):
-        make_task(folder, f"add{number}", instruction=_instruction(number))
-    return folder
-
-
-def _instruction(number: int) -> str:
-    # Another example each, so that the tasks' public digests differ.
-    return ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-            f"Example: `add({number}, 1)` returns `{number + 1}`.\n")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """A sweep of two tasks by every agent, run once for the tests that look at it."""
     root = tmp_path_factory.mktemp("swept")
-    dataset, out = _dataset(root / "tasks", 2), root / "out"
+    dataset, out = make_tasks(root / "tasks", 2), root / "out"
     agents = [word for agent in ("raw", "best_of_n", "hc", "nop") for word in ("-a", agent)]
-    done = hc_ray("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000, "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dataset, out, json.loads(done.stdout)
+    return dataset, out, told("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000)
 
 
 def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_in_the_journal(swept):
@@ -59,28 +43,20 @@ def test_verdicts_are_blind_nop_never_passes_and_the_search_does_where_two_sampl
     assert [r["verifier_result"]["rewards"]["reward"] for r in searched] == [1.0, 1.0]
 
 
-def test_the_report_says_what_the_results_say(swept):
-    _, out, printed = swept
-    report = json.loads((out / "report.json").read_text())
-    trials = results(out).values()
-    for config in report["configs"]:
-        of_agent = [r for r in trials if r["agent_info"]["name"] == config["agent"]]
-        passed = sum(r["verifier_result"]["rewards"]["reward"] for r in of_agent)
-        assert config["trials"] == len(of_agent)
-        assert config["blind_pass"]["value"] == pytest.approx(passed / len(of_agent))
-    assert printed["report"]["configs"] == report["configs"]
-
-
-def test_mlflow_holds_the_same_numbers(swept):
+def test_results_report_terminal_and_mlflow_hold_the_same_numbers(swept):
     from mlflow import MlflowClient
 
-    _, out, _ = swept
+    _, out, printed = swept
+    passed = {}
+    for result in results(out).values():
+        passed.setdefault(result["agent_info"]["name"], []).append(result["verifier_result"]["rewards"]["reward"])
+    rates = {agent: sum(rewards) / len(rewards) for agent, rewards in passed.items()}
+    for report in (json.loads((out / "report.json").read_text()), printed["report"]):
+        assert {config["agent"]: config["blind_pass"]["value"] for config in report["configs"]} == rates
     client = MlflowClient(f"sqlite:///{out.parent / 'mlflow.db'}")
     experiments = [one.experiment_id for one in client.search_experiments()]
     children = [run for run in client.search_runs(experiments) if "mlflow.parentRunId" in run.data.tags]
-    report = json.loads((out / "report.json").read_text())
-    logged = {run.data.tags["agent"]: run.data.metrics["blind_pass_rate"] for run in children}
-    assert logged == {config["agent"]: config["blind_pass"]["value"] for config in report["configs"]}
+    assert {run.data.tags["agent"]: run.data.metrics["blind_pass_rate"] for run in children} == rates
 
 
 def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
@@ -90,14 +66,12 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     tables = {path.stem: read_parquet(path.read_bytes()) for path in out.glob("tables/*.parquet")}
     assert set(tables) == {"trials", "candidates", "tests", "matrix", "turns"}
     trials = results(out)
-    asked = {name: len(r["agent_result"]["metadata"].get("candidates", [])) for name, r in trials.items()}
-    for name, count in asked.items():
-        assert sum(row["trial"] == name for row in tables["candidates"]) == count
     for name, result in trials.items():
-        tokens = result["agent_result"]
-        if tokens["metadata"]["agent"] in ("raw", "best_of_n"):
-            answered = sum(row["completion_tokens"] for row in tables["turns"] if row["trial"] == name)
-            assert answered == tokens["n_output_tokens"]
+        asked, metadata = result["agent_result"], result["agent_result"]["metadata"]
+        rows = {table: [row for row in tables[table] if row["trial"] == name] for table in ("candidates", "turns")}
+        assert len(rows["candidates"]) == len(metadata.get("candidates", []))
+        if metadata["agent"] in ("raw", "best_of_n"):
+            assert sum(row["completion_tokens"] for row in rows["turns"]) == asked["n_output_tokens"]
     assert {row["trial"] for row in tables["trials"]} == set(trials) and any(row["admitted"] for row in tables["tests"])
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
@@ -113,10 +87,7 @@ def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothi
 
 def test_a_regrade_comes_to_the_same_verdicts(swept):
     _, out, _ = swept
-    done = hc_ray("regrade", out, "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    rows = json.loads(done.stdout)
-    rows = rows["trials"] if isinstance(rows, dict) else rows
+    rows = told("regrade", out)["trials"]
     assert len(rows) == 8 and all(row["before"] == row["after"] for row in rows)
 
 
@@ -126,9 +97,7 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
     reward = results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
     looks = []
     for _ in range(2):
-        done = hc_ray("unseal", trial, "--json")
-        assert done.returncode == 0, done.stderr[-2000:]
-        seen = json.loads(done.stdout)
+        seen = told("unseal", trial)
         looks.append(seen["looks"])
         assert seen["verdict"]["passed"] is (reward == 1.0) and seen["verdict"]["rewards"]["reward"] == reward
         assert "test_" in seen["output"] or "passed" in seen["output"], seen
@@ -142,14 +111,12 @@ def test_a_trial_can_be_shown_to_a_reader(swept, capsys):
 
 
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
-    dataset, out = _dataset(tmp_path / "tasks", 3), tmp_path / "out"
+    dataset, out = make_tasks(tmp_path / "tasks", 3), tmp_path / "out"
     words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000,
              "--mlflow-uri", "none"]  # fmt: skip
     marker, log = f"ended-{os.getpid()}-{time.time_ns()}", tmp_path / "log"
     for number, least, code in ((signal.SIGINT, 1, 130), (signal.SIGKILL, 3, -signal.SIGKILL)):
-        with log.open("w") as stream:
-            process = subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream,
-                                       env={**os.environ, "HC_RAY_TEST_MARK": marker})  # fmt: skip
+        process = begun(*words, log=log, HC_RAY_TEST_MARK=marker)
         wait(lambda least=least, one=process: len(results(out)) >= least or one.poll() is not None, 300, "some trials")
         process.send_signal(number)
         if number == signal.SIGINT:  # twice: a user in haste, or a wrapper that passes on what the terminal sent too

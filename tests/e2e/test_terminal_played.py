@@ -7,10 +7,9 @@ import pytest
 
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
-from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import swept
-from tests.fakes.terminal_tasks import DATASET, NAMES, builds_an_image
+from tests.fakes.terminal_tasks import DATASET, NAMES, PLAYED, builds_an_image
 
 CHOSEN = ("*/tidy-site-tree",)
 IN_DOCKER = tuple(f"*/{name}" for at, name in enumerate(NAMES) if at % 12 == 0 or builds_an_image(name))
@@ -22,8 +21,7 @@ pytestmark = pytest.mark.slow
     pytest.param("bwrap", (), 15, id="bwrap", marks=pytest.mark.proof),
     pytest.param("docker", IN_DOCKER, 5, id="docker", marks=[pytest.mark.docker, pytest.mark.proof]),
 ])  # fmt: skip
-def test_a_model_that_plays_the_references_passes_every_task(backend, include, least, tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_PLAYED_DATASET", str(DATASET))
+def test_a_model_that_plays_the_references_passes_every_task(backend, include, least, tmp_path):
     with data_home():
         plan, summary = swept(tmp_path / "out", DATASET, sandbox=backend, include=include, **PLAYED)
     assert not summary.interrupted

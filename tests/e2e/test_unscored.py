@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -17,14 +16,15 @@ import pytest
 
 from hc_ray.domain.config import EngineConfig, RetryConfig
 from hc_ray_actors.driver.sweep import SweepSummary
+from tests.fakes.crew import attempts_of
 from tests.fakes.docker_daemon import OwnDaemon, may_run
 from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
-from tests.fakes.processes import carrying, ran
-from tests.fakes.sweeps import REPOSITORY, command, results, swept
-from tests.fakes.tasks import make_task
+from tests.fakes.processes import carrying, ran, wait
+from tests.fakes.sweeps import REPOSITORY, begun, results, swept
+from tests.fakes.tasks import make_task, make_tasks
 
 SLIM = "FROM debian:bookworm-slim\nWORKDIR /app\n"
 TEST_SH = """#!/bin/bash
@@ -40,10 +40,6 @@ def _task(folder: Path, name: str, *, dockerfile: str = SLIM, pause: float = 0) 
     make_task(folder, name, instruction=text, toml=TOML, dockerfile=dockerfile, tests=tests)
 
 
-def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
-    return result["agent_result"]["metadata"]["failed_attempts"]
-
-
 def _commits(out: Path) -> list[str]:
     """Names of trials, once for each time that one was completed."""
     lines = [line for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
@@ -53,7 +49,8 @@ def _commits(out: Path) -> list[str]:
 def _record(what: str, out: Path, planned: int) -> None:
     """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
     found, commits = results(out), _commits(out)
-    figures = {"broken": what, "trials": planned, "retried": sum(bool(_attempts(result)) for result in found.values()),
+    retried = sum(bool(attempts_of(result)) for result in found.values())
+    figures = {"broken": what, "trials": planned, "retried": retried,
                "lost": planned - len(found), "doubled": len(commits) - len(set(commits))}  # fmt: skip
     assert (figures["lost"], figures["doubled"]) == (0, 0)
     tell("unscored", figures)
@@ -113,7 +110,7 @@ def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_
     assert (summary.done, summary.unscored, summary.stopped) == (6, 0, False), summary
     trials = results(out).values()
     assert {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
-    told = [attempt for result in trials for attempt in _attempts(result)]
+    told = [attempt for result in trials for attempt in attempts_of(result)]
     assert told and all(attempt["error"] and attempt["at"] and attempt["again_after_sec"] for attempt in told)
     assert on_own_daemon.containers() == []
     _record("Docker daemon stopped and started", out, 6)
@@ -185,7 +182,7 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     assert "a-fails: its image cannot be built" in first and "code: 3" in first and "docker build" in first
     assert "no-such-package" in says["a-fails"]
     assert "a-hangs: its image cannot be built" in says["a-hangs"].splitlines()[0]
-    assert [a["stage"] for a in _attempts(by_task["a-fails"])] == ["environment"] * 2
+    assert [a["stage"] for a in attempts_of(by_task["a-fails"])] == ["environment"] * 2
     _record("images that do not build", out, 6)
 
 
@@ -209,40 +206,29 @@ def _answer(body: dict[str, Any]) -> str:
 
 def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(tmp_path):
     """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
-    for number in range(8):
-        text = f"Write the file `add.py` with a function `add(a, b)`: the sum of both. This is {number}.\n"
-        make_task(tmp_path / "tasks", f"add{number}", instruction=text)
+    make_tasks(tmp_path / "tasks", 8)
     out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
     server = Interrupted(_answer, delay=0.2)
     server.__enter__()
     words = ["sweep", "-p", tmp_path / "tasks", "-o", out, "-a", "raw", "-n", 2, "--sandbox", "bwrap", "--mlflow-uri",
              "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url,
              "--set", "engine.context_tokens=2048"]  # fmt: skip
-    process = subprocess.Popen(
-        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HC_RAY_TEST_MARK": marker},
-    )  # fmt: skip
-    killed = []
+    process = begun(*words, log=tmp_path / "log", HC_RAY_TEST_MARK=marker)
     try:
         for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
-            until = time.monotonic() + 180
-            while len(results(out)) < count and time.monotonic() < until and process.poll() is None:
-                time.sleep(0.05)
+            wait(lambda least=count: len(results(out)) >= least or process.poll() is not None, 180, "some trials")
             if title == "engine":
                 server = server.again()
             else:
                 (pid,) = carrying(marker, title)
                 os.kill(pid, signal.SIGKILL)
-            killed.append(title)
-        said, _ = process.communicate(timeout=240)
+        assert process.wait(240) == 0, (tmp_path / "log").read_text()[-3000:]
     finally:
         process.kill()
         server.__exit__()
-    assert process.returncode == 0, said[-3000:]
-    assert len(killed) == 4
     trials = results(out).values()
     assert len(trials) == 8 and {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
-    assert any(_attempts(result) for result in trials)
+    assert any(attempts_of(result) for result in trials)
     _record("verifier, trials and sandboxes killed, engine gone for 3 s", out, 8)
 
 

@@ -86,20 +86,21 @@ ENDLESS = {
 }
 """Attacks on time: nothing but the deadline ends them."""
 
-_MEMORY_ONE = """
+MEMORY = {
+    "memory bomb": """
 kept = []
 for _ in range(128): kept.append(bytearray(b'x') * (16 << 20))
 print('unstopped')
-"""
-_MEMORY_MANY = """
+""",
+    "memory bomb of many processes": """
 import os, time
 for _ in range(16):
     if os.fork() == 0:
         kept = bytearray(b'x') * (96 << 20)
         time.sleep(600)
 raise SystemExit(os.wait()[1] and 1)
-"""
-_MEMORY_SHARED = """
+""",
+    "shared memory": """
 import mmap, os, time
 for _ in range(16):
     if os.fork() == 0:
@@ -107,8 +108,8 @@ for _ in range(16):
         for at in range(0, len(kept), 4096): kept[at] = 1
         time.sleep(600)
 raise SystemExit(os.wait()[1] and 1)
-"""
-_MEMORY_FILES = """
+""",
+    "files in memory": """
 import os
 block, kept, taken = b'x' * (1 << 20), [], 0
 while taken < 1024:
@@ -116,8 +117,8 @@ while taken < 1024:
     kept.append(file)
     for _ in range(32): os.write(file, block); taken += 1
 print('unstopped')
-"""
-_MEMORY_SOCKETS = """
+""",
+    "buffers of sockets": """
 import os, socket, time
 for _ in range(8):
     if os.fork() == 0:
@@ -132,8 +133,9 @@ for _ in range(8):
                 except OSError: pass
         time.sleep(600)
 raise SystemExit(os.wait()[1] and 1)
-"""
-_MEMORY_HEADLESS = """
+""",
+    # The first thread of each process ends, after which the kernel says nothing of the process by its own number.
+    "processes without a first thread": """
 import ctypes, os, threading, time
 held = threading.Event()
 def hold():
@@ -146,18 +148,11 @@ for _ in range(16):
         held.wait()
         ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)
 raise SystemExit(os.wait()[1] and 1)
-"""
-"""The first thread of each process ends, after which the kernel says nothing of the process by its own number."""
-MEMORY = {
-    "memory bomb": _MEMORY_ONE,
-    "memory bomb of many processes": _MEMORY_MANY,
-    "shared memory": _MEMORY_SHARED,
-    "files in memory": _MEMORY_FILES,
-    "buffers of sockets": _MEMORY_SOCKETS,
-    "processes without a first thread": _MEMORY_HEADLESS,
+""",
 }
 
-_DISK_BIG = """
+DISK = {
+    "disk filler": """
 import os
 block, places, number = os.urandom(1 << 20), ('.', '/tmp', os.path.expanduser('~')), 0
 while number < 100:
@@ -165,27 +160,27 @@ while number < 100:
         for _ in range(20): file.write(block)
     number += 1
 print('unstopped')
-"""
-_DISK_SPARSE = """
+""",
+    "sparse files": """
 import time
 for number in range(100): open(f'sparse{number}', 'wb').truncate(30 << 20)
 time.sleep(600)
-"""
-_DISK_MANY = """
+""",
+    "many files": """
 for folder in range(200):
     import os
     os.makedirs(f'/tmp/many/{folder}')
     for number in range(500): open(f'/tmp/many/{folder}/{number}', 'w').close()
 print('unstopped')
-"""
-_DISK_DEEP = """
+""",
+    "deep folders": """
 import os, time
 for _ in range(400):
     os.mkdir('d')
     os.chdir('d')
 time.sleep(600)
-"""
-_DISK_NAMELESS = """
+""",
+    "files without a name": """
 import os, time
 block, kept = os.urandom(1 << 20), []
 for number in range(100):
@@ -194,8 +189,21 @@ for number in range(100):
     kept.append(file)
     for _ in range(20): os.write(file, block)
 print('unstopped')
-"""
-_DISK_MAPPED = """
+""",
+    "folders that nobody may read": """
+import os
+block = os.urandom(1 << 20)
+for number in range(100):
+    os.mkdir(f'h{number}')
+    with open(f'h{number}/big', 'wb') as file:
+        os.chmod(f'h{number}', 0)
+        for _ in range(20): file.write(block)
+print('unstopped')
+""",
+}
+if os.geteuid() == 0:  # a normal user may not look at what others have mapped
+    # Nobody holds the files open: only a page of each is mapped. (Python's own ``mmap`` would keep them open.)
+    DISK["files that are only mapped"] = """
 import ctypes, os, time
 libc, block = ctypes.CDLL(None, use_errno=True), os.urandom(1 << 20)
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -209,27 +217,6 @@ for number in range(100):
     time.sleep(0.02)
 print('unstopped')
 """
-"""Nobody holds the files open: only a page of each is mapped. (Python's own ``mmap`` would keep them open.)"""
-_DISK_HIDDEN = """
-import os
-block = os.urandom(1 << 20)
-for number in range(100):
-    os.mkdir(f'h{number}')
-    with open(f'h{number}/big', 'wb') as file:
-        os.chmod(f'h{number}', 0)
-        for _ in range(20): file.write(block)
-print('unstopped')
-"""
-DISK = {
-    "disk filler": _DISK_BIG,
-    "sparse files": _DISK_SPARSE,
-    "many files": _DISK_MANY,
-    "deep folders": _DISK_DEEP,
-    "files without a name": _DISK_NAMELESS,
-    "folders that nobody may read": _DISK_HIDDEN,
-}
-if os.geteuid() == 0:  # a normal user may not look at what others have mapped
-    DISK["files that are only mapped"] = _DISK_MAPPED
 
 SHARED_FOLDER = """
 import os

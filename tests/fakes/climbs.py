@@ -11,7 +11,7 @@ from hc_ray_actors.jobs import climb
 from tests.fakes import crew
 from tests.fakes.answers import HINT
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.tasks import INSTRUCTION, make_task
+from tests.fakes.tasks import make_tasks
 
 TASKS = 6
 
@@ -63,8 +63,7 @@ class Watch:
 
 @pytest.fixture
 def given(tmp_path):
-    for number in range(TASKS):
-        make_task(tmp_path / "set", f"add{number}", instruction=f"{INSTRUCTION}It is the task number {number}.\n")
+    make_tasks(tmp_path / "set", TASKS)
     with data_home():
         yield {
             "dataset": str(tmp_path / "set"), "sandbox": "bwrap", "out": str(tmp_path / "out"), "mlflow_uri": "none",

@@ -29,9 +29,9 @@ TASK = Task(
 )
 
 
-async def shell(box: Sandbox, text: str, timeout: float = 20.0) -> str:
+async def shell(box: Sandbox, text: str) -> str:
     """Standard output of a shell line that must succeed."""
-    done = await box.exec(["sh", "-c", text], timeout=timeout)
+    done = await box.exec(["sh", "-c", text], timeout=20)
     assert done.exit_code == 0, done
     return done.stdout.decode()
 

@@ -300,12 +300,12 @@ def attempts_of(result: dict[str, Any]) -> list[dict[str, Any]]:
     return result["agent_result"]["metadata"]["failed_attempts"]
 
 
-def failing(fault: Exception, times: int = 1000, task: str = "t0") -> Any:
-    """Raises so often for one task, and then lets things be."""
+def failing(fault: Exception, times: int = 1000) -> Any:
+    """Raises so often for the task ``t0``, and then lets things be."""
     left = [times]
 
     def play(name: str) -> None:
-        if name == task and left[0]:
+        if name == "t0" and left[0]:
             left[0] -= 1
             raise fault
 

@@ -19,15 +19,10 @@ class OwnDaemon:
         bridge removes docker0, which is the real daemon's."""
         self._folder, self._inside = folder, inside
         self._process: subprocess.Popen[bytes] | None = None
-        self.starts = 0
 
     @property
     def host(self) -> str:
         return f"unix://{self._folder}/s"
-
-    @property
-    def log(self) -> str:
-        return (self._folder / "log").read_text(errors="replace")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -40,11 +35,11 @@ class OwnDaemon:
                  "--iptables=false", "--shutdown-timeout", str(STOP_SECONDS)],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        self.starts += 1
         until = time.monotonic() + 60
         while self.docker("version").returncode:
             if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the test's own dockerd does not start:\n{self.log[-2000:]}")
+                said = (folder / "log").read_text(errors="replace")
+                raise RuntimeError(f"the test's own dockerd does not start:\n{said[-2000:]}")
             time.sleep(0.1)
 
     def stop(self) -> None:

@@ -43,24 +43,12 @@ class EngineServer:
     calls the first tool that it is given."""
 
     def __init__(
-        self,
-        answer: Answer,
-        *,
-        failures: Sequence[int] = (),
+        self, answer: Answer, *, failures: Sequence[int] = (), usage: bool = True, key: str | None = None,
         endpoints: Sequence[str] = ("/v1/chat/completions", "/v1/completions", "/v1/models", "/tokenize"),
-        usage: bool = True,
-        key: str | None = None,
-        delay: float = 0.0,
-        pause: str = "",
-        host: str = "127.0.0.1",
-        port: int = 0,
-        models: Sequence[str] = ("fake",),
-        listed: Mapping[str, Any] | None = None,
-        props: Mapping[str, Any] | None = None,
-        context: int | None = None,
-        refuses: bool = False,
-        tools: bool = False,
-    ) -> None:
+        delay: float = 0.0, pause: str = "", host: str = "127.0.0.1", port: int = 0, models: Sequence[str] = ("fake",),
+        listed: Mapping[str, Any] | None = None, props: Mapping[str, Any] | None = None, context: int | None = None,
+        refuses: bool = False, tools: bool = False,
+    ) -> None:  # fmt: skip
         self.listed, self.props, self.context, self.refuses, self.tools = listed or {}, props, context, refuses, tools
         self.models = models
         self.answer, self.usage, self.key, self.delay = answer, usage, key, delay

@@ -23,6 +23,7 @@ from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look, shell
 from hc_ray.sandboxes.inside.suites import driver, serve
 from hc_ray.sandboxes.runner_build import inside_modules
+from tests.fakes.grading import PlainPlace
 from tests.fakes.tars import make_tar
 
 
@@ -167,7 +168,7 @@ class FolderSandbox:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-class FolderPlace:
+class FolderPlace(PlainPlace):
     """Makes ``FolderSandbox``es whose image is ``files`` (path below the workdir → text)."""
 
     def __init__(self, files: Mapping[str, str] | None = None, *, quick: bool = False) -> None:
@@ -192,16 +193,3 @@ class FolderPlace:
         sandbox = self.keep(FolderSandbox(self, self.folder(), name, image))
         await sandbox.put({path: text.encode() for path, text in self.files.items()})
         return sandbox
-
-    async def prepare(self, task: Task) -> None:
-        """Nothing to prepare."""
-
-    def refuses(self, task: Task) -> str | None:
-        return None
-
-    def limits(self) -> Mapping[str, str]:
-        return {}
-
-    async def close(self) -> None:
-        for sandbox in self.made:
-            await sandbox.close()

@@ -67,7 +67,26 @@ class MemorySandbox:
         self.closed = True
 
 
-class MemoryPlace:
+class PlainPlace:
+    """What places of fake sandboxes have in common: they take every task, and close what they ``made``."""
+
+    made: list[Any]
+
+    async def prepare(self, task: Task) -> None:
+        """Nothing to prepare."""
+
+    def refuses(self, task: Task) -> str | None:
+        return None
+
+    def limits(self) -> Mapping[str, str]:
+        return {}
+
+    async def close(self) -> None:
+        for sandbox in self.made:
+            await sandbox.close()
+
+
+class MemoryPlace(PlainPlace):
     """Makes ``MemorySandbox``es; ``broken`` makes it fail as a daemon does that is down."""
 
     def __init__(self, answer: Answer = lambda sandbox, order: None, *, says: Says = lambda sandbox, command: b"",
@@ -81,13 +100,3 @@ class MemoryPlace:
         sandbox = MemorySandbox(name, network, self._answer, self._says)
         self.made.append(sandbox)
         return sandbox
-
-    def refuses(self, task: Task) -> str | None:
-        return None
-
-    def limits(self) -> Mapping[str, str]:
-        return {}
-
-    async def close(self) -> None:
-        for sandbox in self.made:
-            await sandbox.close()

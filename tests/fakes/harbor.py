@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.packages import build_wheel, uv
 from tests.fakes.sweeps import REPOSITORY
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hc-ray-harbor"
@@ -30,10 +31,8 @@ def newer_python() -> Path:
     names = [f"python3.{minor}" for minor in range(12, 20)]
     own = sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python"))
     for candidate in [sys.executable, *filter(None, map(shutil.which, names)), *own]:
-        told = subprocess.run(
-            [candidate, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
-        )
-        if told.returncode == 0 and tuple(map(int, told.stdout.split())) >= (3, 12):
+        asks = "import sys; sys.exit(sys.version_info < (3, 12))"
+        if subprocess.run([candidate, "-c", asks], capture_output=True).returncode == 0:
             return Path(candidate)
     raise AssertionError(
         "Harbor needs Python 3.12 or later: apt-get install python3.12, pyenv install 3.12 or uv python install"
@@ -50,11 +49,10 @@ def harbor_home() -> Path:
         made = CACHE / "env"
         if not (made / "bin/harbor").exists():
             shutil.rmtree(made, ignore_errors=True)
-            run(newer_python(), "-m", "venv", made)
+            uv("venv", "--python", newer_python(), made, cwd=CACHE)
             (CACHE / "override.txt").write_text(LAGGING)
-            run(made / "bin/python", "-m", "pip", "install", "-q", "uv")
-            run(made / "bin/uv", "pip", "install", "--override", CACHE / "override.txt", "harbor", "pytest",
-                env={**os.environ, "VIRTUAL_ENV": str(made)})  # fmt: skip
+            given = ("--python", made / "bin/python", "--override", CACHE / "override.txt")
+            uv("pip", "install", *given, "harbor", "pytest", cwd=CACHE)
         if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode != 0:
             _compose(CACHE / "docker/cli-plugins/docker-compose")
     return made
@@ -93,10 +91,8 @@ def environment(site: Path, home: Path) -> dict[str, str]:
 
 def wheel_in(site: Path) -> None:
     """hc-ray as a user installs it there: its wheel, and nothing that it depends on."""
-    env = {**os.environ, "VIRTUAL_ENV": str(harbor_home())}
-    uv = harbor_home() / "bin/uv"
-    run(uv, "build", "-q", "--wheel", "-o", site.parent, REPOSITORY)
-    run(uv, "pip", "install", "-q", "--no-deps", "--target", site, next(site.parent.glob("*.whl")), env=env)
+    given = ("--python", harbor_home() / "bin/python", "--no-deps", "--target", site)
+    uv("pip", "install", *given, build_wheel(REPOSITORY, site.parent), cwd=site.parent)
 
 
 def analysis_image() -> None:

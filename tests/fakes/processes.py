@@ -19,56 +19,50 @@ def ran(*command: object, timeout: float = 120, **options: Any) -> subprocess.Co
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
 
 
-def alive(pid: int) -> bool:
+def read(pid: int, name: str) -> str:
+    """A file of a process's folder in ``/proc``; empty where there is none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
     except OSError:
-        return False
+        return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and so on; nothing of a process that is none."""
+    return read(pid, "stat").rpartition(")")[2].split()
+
+
+def _all() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+
+
+def alive(pid: int) -> bool:
+    return bool(fields := _stat(pid)) and fields[0] not in "ZX"
 
 
 def born(pid: int) -> int | None:
     """When a process began, in the kernel's ticks: with its number, who it is. None where there is none."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
-    except OSError:
-        return None
+    return int(fields[19]) if (fields := _stat(pid)) else None
 
 
-def family(pid: int) -> set[int]:
-    """A process with all that carry its label, and all below these."""
-    mine = {pid} | {one for one in own_processes() if (label_of(one) or "").startswith(f"{pid}-")}
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            parents[int(folder.name)] = int(fields[1])
-    grown = True
-    while grown:
-        below = {one for one, parent in parents.items() if parent in mine and alive(one)} - mine
+def family(*pids: int) -> set[int]:
+    """Processes with all that carry their labels, and all below these."""
+    labels = tuple(f"{pid}-" for pid in pids)
+    mine = {*pids} | {one for one in own_processes() if (label_of(one) or "").startswith(labels)}
+    parents = {pid: int(fields[1]) for pid in _all() if (fields := _stat(pid))}
+    while below := {one for one, parent in parents.items() if parent in mine and alive(one)} - mine:
         mine |= below
-        grown = bool(below)
     return {one for one in mine if alive(one)}
 
 
 def named(pids: Iterable[int], name: str) -> list[int]:
     """Those of the processes that Ray gave a name, such as ``ray::Sandboxes``."""
-    found = []
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            if name in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
-                found.append(pid)
-    return sorted(found)
+    return sorted(pid for pid in pids if name in read(pid, "cmdline"))
 
 
 def carrying(marker: str, name: str = "") -> list[int]:
     """Living processes that inherited a marker in their environment and have a word in their command line."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            here = name.encode() in (folder / "cmdline").read_bytes()
-            if here and marker.encode() in (folder / "environ").read_bytes() and alive(int(folder.name)):
-                found.append(int(folder.name))
-    return found
+    return [pid for pid in _all() if name in read(pid, "cmdline") and marker in read(pid, "environ") and alive(pid)]
 
 
 def listening(pids: Iterable[int]) -> list[tuple[str, int, str]]:
@@ -139,15 +133,8 @@ def holding(folder: Path, needles: dict[str, str]) -> list[str]:
     return found
 
 
-def told(pid: int) -> str:
+def shown(pid: int) -> str:
     """A process for a reader: number, state, command line, and the label that it carries."""
-    try:
-        folder = Path(f"/proc/{pid}")
-        state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
-        labels = [
-            line.decode() for line in (folder / "environ").read_bytes().split(b"\0") if line[:12] == b"HC_RAY_OWNER"
-        ]
-    except OSError:
-        return f"{pid} gone"
-    return f"{pid} {state} {words} {labels}"
+    words = read(pid, "cmdline").replace("\0", " ")[:200]
+    labels = [line for line in read(pid, "environ").split("\0") if line.startswith("HC_RAY_OWNER")]
+    return f"{pid} {(_stat(pid) or ['gone'])[0]} {words} {labels}"

@@ -120,44 +120,35 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
     from hc_ray_actors.remote_place import RemotePlace, RemoteSandbox
     from hc_ray_actors.trials import Trials
 
-    live, send = Trials._live, HttpModel._send
-    create, fork, execute = RemotePlace.create, RemoteSandbox.fork, RemoteSandbox.exec
-    in_fork = RemoteSandbox.in_fork
-
-    async def named(self: Any, key: Any, task: Any, running: Any) -> None:
-        _TRIAL.set(key.name)
-        await live(self, key, task, running)
-
-    async def sending(self: Any, method: str, url: str, body: Any) -> Any:
+    def sent(method: str, url: str, body: Any) -> None:
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
         ledger.send(urlsplit(url).path, content)
-        return await send(self, method, url, body)
 
-    async def creating(self: Any, task: Any, name: str, **options: Any) -> Any:
-        ledger.open(f"create {task.digest} {name} {options}")
-        return await create(self, task, name, **options)
+    def executed(command: Any, stdin: bytes = b"", **options: Any) -> None:
+        ledger.open(f"exec {list(command)} {options}")
 
-    async def forking(self: Any, name: str) -> Any:
-        ledger.open(f"fork {name}")
-        return await fork(self, name)
-
-    async def forking_for(self: Any, name: str, before: Any, last: Any) -> Any:
-        ledger.open(f"fork {name} for {[*before, last]}")
-        return await in_fork(self, name, before, last)
-
-    async def executing(self: Any, command: Any, **options: Any) -> Any:
-        shown = {name: option for name, option in options.items() if name != "stdin"}
-        ledger.open(f"exec {list(command)} {shown}")
-        return await execute(self, command, **options)
-
+    noted: list[tuple[type, str, Callable[..., object]]] = [
+        (Trials, "_live", lambda key, *_: _TRIAL.set(key.name)),
+        (HttpModel, "_send", sent),
+        (RemotePlace, "create", lambda task, name, **more: ledger.open(f"create {task.digest} {name} {more}")),
+        (RemoteSandbox, "fork", lambda name: ledger.open(f"fork {name}")),
+        (RemoteSandbox, "in_fork", lambda name, before, last: ledger.open(f"fork {name} for {[*before, last]}")),
+        (RemoteSandbox, "exec", executed),
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trials, "_live", named)
-        patch.setattr(HttpModel, "_send", sending)
-        patch.setattr(RemotePlace, "create", creating)
-        patch.setattr(RemoteSandbox, "fork", forking)
-        patch.setattr(RemoteSandbox, "in_fork", forking_for)
-        patch.setattr(RemoteSandbox, "exec", executing)
+        for cls, method, note in noted:
+            patch.setattr(cls, method, _noting(getattr(cls, method), note))
         yield
+
+
+def _noting(method: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
+    """A coroutine method that first tells ``note`` what it is asked."""
+
+    async def noting(self: Any, *words: Any, **options: Any) -> Any:
+        note(*words, **options)
+        return await method(self, *words, **options)
+
+    return noting
 
 
 def record(

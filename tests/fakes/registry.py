@@ -1,5 +1,4 @@
-"""An image registry of a test's own, as far as a daemon must see it to know that an image can be pulled, and with one
-small image that it can pull."""
+"""An image registry of a test's own, with one small image that a daemon can pull."""
 
 import gzip
 import hashlib
@@ -11,22 +10,6 @@ from contextlib import contextmanager
 
 from tests.fakes.tars import make_tar
 
-LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
-MANIFEST = json.dumps(
-    {
-        "schemaVersion": 2,
-        "mediaType": LIST,
-        "manifests": [
-            {
-                "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-                "size": 1,
-                "digest": f"sha256:{'0' * 64}",
-                "platform": {"architecture": "amd64", "os": "linux"},
-            }
-        ],
-    }
-).encode()
-
 
 def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -36,7 +19,6 @@ def _blob(kind: str, data: bytes) -> dict[str, object]:
     return {"mediaType": f"application/vnd.docker.{kind}", "size": len(data), "digest": _digest(data)}
 
 
-DIGEST = _digest(MANIFEST)
 _TAR = make_tar({"small.txt": "small\n"})
 _LAYER = gzip.compress(_TAR, mtime=0)
 _CONFIG = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
@@ -50,7 +32,7 @@ BLOBS = {f"/v2/small/blobs/{_digest(data)}": data for data in (_CONFIG, _LAYER)}
 
 
 class _Registry(http.server.BaseHTTPRequestHandler):
-    """Knows the image ``known:1`` and says nothing about ``silent``."""
+    """Knows the image ``small:1`` and says nothing about ``silent``."""
 
     protocol_version = "HTTP/1.1"
     let_go: threading.Event
@@ -60,9 +42,7 @@ class _Registry(http.server.BaseHTTPRequestHandler):
             self.let_go.wait(60)
         if self.path == "/v2/":
             self._answer(200, "application/json", b"{}")
-        elif self.path in ("/v2/known/manifests/1", f"/v2/known/manifests/{DIGEST}"):
-            self._answer(200, LIST, MANIFEST)
-        elif self.path == f"/v2/small/manifests/{_digest(_SMALL)}":
+        elif self.path in ("/v2/small/manifests/1", f"/v2/small/manifests/{_digest(_SMALL)}"):
             self._answer(200, ONE, _SMALL)
         elif self.path in BLOBS:
             self._answer(200, "application/octet-stream", BLOBS[self.path])

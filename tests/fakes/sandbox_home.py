@@ -78,6 +78,17 @@ def data_home() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def runs_home() -> Iterator[tuple[Path, Path]]:
+    """``data_home`` with a runner, and a folder in it for runs, which the sandboxes' users can enter."""
+    from hc_ray.sandboxes.runner_build import ensure_runner
+
+    with data_home() as home:
+        ensure_runner()
+        with open_folder(str(home)) as runs:
+            yield home, runs
+
+
+@contextlib.contextmanager
 def own_home() -> Iterator[Path]:
     """A data root of a test's own, where nothing was looked at or kept before; the runner is the other tests'."""
     from hc_ray.sandboxes.runner_build import ensure_runner

@@ -15,11 +15,9 @@ def call_test(name: str, text: str = "f(1)", value: str | None = "1", **more: An
     return SelfTest.model_validate({"id": name, "subject": subject, "input": text, **usual, **more})
 
 
-def matrix_of(
-    rows: Sequence[str], observed: Sequence[Sequence[str | None]] | None = None, tests: Sequence[SelfTest] | None = None
-) -> PassMatrix:
-    """Candidates c0 … by their rows of ``SIGNS``; what was observed is the sign itself unless given, and nothing of a
-    crash. The tests are t0 … unless given."""
+def matrix_of(rows: Sequence[str], observed: Sequence[Sequence[str | None]] | None = None) -> PassMatrix:
+    """Candidates c0 … by their rows of ``SIGNS`` over the tests t0 …; what was observed is the sign itself unless
+    given, and nothing of a crash."""
     cells = tuple(
         tuple(
             Cell(outcome=SIGNS[sign], observed=observed[i][j] if observed else None if sign == "!" else sign)
@@ -27,5 +25,5 @@ def matrix_of(
         )
         for i, row in enumerate(rows)
     )
-    names = [f"t{j}" for j in range(len(rows[0]) if rows else 0)] if tests is None else [test.id for test in tests]
-    return PassMatrix(candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tuple(names), cells=cells)
+    tests = tuple(f"t{j}" for j in range(len(rows[0]) if rows else 0))
+    return PassMatrix(candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tests, cells=cells)

@@ -47,42 +47,32 @@ class MemoryStore:
         return folder
 
 
+DIED = ExceptionInfo(exception_type="EngineError", exception_message="the server died\nat once", occurred_at="x")
+
+
 def sweep(config: SweepConfig | None = None, **more: Any) -> MemoryStore:
     """A sweep without trials."""
     store = MemoryStore()
     data = {
-        "schema_version": 1,
-        "sweep_id": "sweep-1",
-        "config": (config or SweepConfig()).model_dump(mode="json"),
-        "split": "dev",
-        "tasks": [],
-        "versions": {"hc_ray": "0.1.0", "git_sha": "abc123"},
-        "holdout_looks": 0,
-        **more,
-    }
+        "schema_version": 1, "sweep_id": "sweep-1", "config": (config or SweepConfig()).model_dump(mode="json"),
+        "split": "dev", "tasks": [], "versions": {"hc_ray": "0.1.0", "git_sha": "abc123"}, "holdout_looks": 0, **more,
+    }  # fmt: skip
     store.write("sweep.json", json.dumps(data).encode())
     return store
 
 
 def add_trial(
-    store: MemoryStore,
-    task: str,
-    agent: str,
-    passed: bool | None,
-    *,
-    seed: int = 0,
-    split: str = "dev",
-    tokens: tuple[int | None, int | None] = (600, 400),
-    config_hash: str = "c" * 64,
+    store: MemoryStore, task: str, agent: str, passed: bool | None, *, seed: int = 0, split: str = "dev",
+    digest: str | None = None, tokens: tuple[int | None, int | None] = (600, 400), config_hash: str = "c" * 64,
     metadata: Mapping[str, Any] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """One committed trial; returns its name. ``passed`` None is an unscored one."""
     name = f"{task}__{agent}{split[0]}{seed}{config_hash[:2]}"
     progress = None if agent in ("raw", "best_of_n") else (0.9 if passed else 0.5)
     result = TrialResult(
         task_name=task,
         trial_name=name,
-        task_checksum=f"digest-of-{task}",
+        task_checksum=digest or f"digest-of-{task}",
         agent_info=AgentInfo(name=agent, version="0.1.0"),
         agent_result=AgentResult(
             n_input_tokens=tokens[0],
@@ -96,9 +86,7 @@ def add_trial(
             },
         ),
         verifier_result=None if passed is None else VerifierResult(rewards={"reward": 1.0 if passed else 0.0}),
-        exception_info=None
-        if passed is not None
-        else ExceptionInfo(exception_type="EngineError", exception_message="the server died\nat once", occurred_at="x"),
+        exception_info=DIED if passed is None else None,
         started_at="2026-11-21T10:00:00+00:00",
         finished_at="2026-11-21T10:00:30+00:00",
     )  # fmt: skip

@@ -27,6 +27,22 @@ def hc_ray(*words: object, timeout: float = 300, **environment: str) -> subproce
     return subprocess.run(command(*words), cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=timeout)
 
 
+def told(*words: object, **environment: str) -> Any:
+    """What the command line answers as JSON; fails the test where it does not end well."""
+    done = hc_ray(*words, "--json", **environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def begun(*words: object, log: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """The command line in a process and a session of its own; what it says stands in ``log``."""
+    env = {**os.environ, **environment}
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            command(*words), cwd=REPOSITORY, env=env, stdout=stream, stderr=stream, start_new_session=True
+        )
+
+
 def swept(out: Path, dataset: Path, events: Events | None = None, **settings: Any) -> tuple[Plan, sweep.SweepSummary]:
     """A sweep in this process, without MLflow."""
     given = {"dataset": str(dataset), "out": str(out), "mlflow_uri": "none", **settings}

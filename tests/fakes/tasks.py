@@ -81,6 +81,14 @@ def make_task(
     return task
 
 
+def make_tasks(folder: Path, count: int, **parts: Any) -> Path:
+    """Tasks ``add0``, ``add1`` …, each with an example of its own, so that their public digests differ; the folder."""
+    for number in range(count):
+        example = f"\nExample: `add({number}, 1)` returns `{number + 1}`.\n"
+        make_task(folder, f"add{number}", instruction=INSTRUCTION + example, **parts)
+    return folder
+
+
 def sealed_task(ground: Path, **parts: Any) -> Task:
     """``make_task``, sealed: its halves lie in ``public`` and ``sealed`` of the folder."""
     make_task(ground / "set", **parts)

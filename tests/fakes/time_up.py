@@ -1,7 +1,5 @@
 """A test decides when a trial's time is over."""
 
-from collections.abc import Callable
-
 import pytest
 
 from hc_ray.agent.budget import Clock
@@ -9,13 +7,13 @@ from hc_ray.agent.budget import Clock
 SOON = 0.01
 
 
-def ending(monkeypatch: pytest.MonkeyPatch, of: Callable[[Clock], bool] = lambda clock: True) -> list[Clock]:
-    """Clocks (those that ``of`` holds for) that bound some work from now on, in order; one whose ``seconds`` a test
-    sets to 0 is over soon, all others never are."""
+def ending(monkeypatch: pytest.MonkeyPatch) -> list[Clock]:
+    """Clocks that bound some work from now on, in order; one whose ``seconds`` a test sets to 0 is over soon, all
+    others never are."""
     met: list[Clock] = []
 
     def left(clock: Clock) -> float:
-        if of(clock) and not any(one is clock for one in met):
+        if not any(one is clock for one in met):
             met.append(clock)
         return SOON if clock.seconds else 0.0
 

@@ -1,4 +1,4 @@
-"""Whole climbs, in the bench's simulated world and with a scripted meta-reasoner."""
+"""Whole climbs, in a simulated world and with a scripted meta-reasoner."""
 
 import json
 
@@ -12,7 +12,7 @@ from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.prompt import Completion
-from tests.bench.climb import World
+from tests.fakes.simulated_climb import World
 from tests.fakes.sweepdir import MemoryStore
 
 START = Site(solver=SolverConfig())

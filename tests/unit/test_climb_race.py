@@ -6,7 +6,7 @@ from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Proposal
 from hc_ray.climb.race import ClimbConfig, standing, weigh
 from hc_ray.domain.config import SolverConfig
-from tests.bench.climb import World
+from tests.fakes.simulated_climb import World
 
 ONE = ClimbConfig(generations=1, alpha=0.1, confirmations=3, race_alpha=0.5, looks=(1, 1), confirm=(1, 2), tokens=10**9)
 

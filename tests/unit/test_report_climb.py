@@ -17,8 +17,8 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import flattened
 from hc_ray.reports.climb_page import climb_html, tell_climb
 from hc_ray.reports.climb_report import Data, is_climb, summarise_climb
-from tests.bench.climb import World
 from tests.fakes import sweepdir
+from tests.fakes.simulated_climb import World
 from tests.fakes.sweepdir import MemoryStore
 
 TERMS = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)

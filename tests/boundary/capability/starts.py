@@ -8,11 +8,9 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,11 @@ from typing import Any
 import pytest
 import yaml
 
+from hc_ray.engines.server import free_port
 from tests.boundary.capability import walk
 from tests.boundary.noninterference.datasets import INSTRUCTION, PLAIN_SH, SOLVE
 from tests.fakes.packages import copy_source
+from tests.fakes.processes import wait
 from tests.fakes.sandbox_home import data_home, open_folder
 from tests.fakes.tasks import make_task
 
@@ -102,6 +102,15 @@ class Spied:
     inside: tuple[tuple[int, list[str], list[tuple[str, str]]], ...]
     """What candidates could reach: files read, those with the mark, mounts with their modes."""
 
+    def figures(self, start: str, *more: walk.Walk) -> dict[str, Any]:
+        """For docs/trust.md: how much was looked at, files of ``more`` walks included."""
+        return {
+            "start": start, "processes": self.walked.processes,
+            "files": sum(one.files for one in (self.walked, *more)),
+            "files_inside": sum(walked for walked, _, _ in self.inside),
+            "bytes": self.walked.bytes, "found": len(self.walked.found),
+        }  # fmt: skip
+
 
 def spied(
     ground: Ground,
@@ -129,7 +138,8 @@ def spied(
             words, cwd=cwd, env=ground.environment(mark, **more), stdout=log, stderr=log, start_new_session=True
         )
     try:
-        around = _wait_for(place / "trials.json", process, place / "log")
+        _wait_for((place / "trials.json").exists, process, place / "log")
+        around = json.loads((place / "trials.json").read_text())
         pids = walk.marked(mark)
         walked = walk.Walk((ground.token,))
         for pid in pids:
@@ -157,12 +167,10 @@ def spying(ground: Ground, place: Path, *, alone: bool = False) -> dict[str, str
     return {"PYTHONPATH": path, "HC_RAY_SPY": str(place), "HC_RAY_SPY_MARK": halves}
 
 
-def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.2)
-    return json.loads(path.read_text())
+def _wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until something of a process happened, which says why in its log if it ends before."""
+    wait(lambda: happened() or process.poll() is not None, PATIENCE, str(process.args))
+    assert process.poll() is None, log.read_text(errors="replace")[-3000:]
 
 
 def _inside(out: Path) -> Iterator[tuple[int, list[str], list[tuple[str, str]]]]:
@@ -188,11 +196,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 @contextlib.contextmanager
 def head(
     ground: Ground, *, cwd: Path, env: Mapping[str, str], venv: Path = Path(sys.prefix), jobs: int | None = None
@@ -200,7 +203,7 @@ def head(
     """A Ray head as cluster.yaml starts one, with a token; its address and the mark of its processes. ``jobs``: the
     port at which it takes jobs."""
     mark = f"head-{secrets.token_hex(8)}"
-    port = free_port()
+    port = free_port("127.0.0.1")
     token = ground.root / "ray_token"
     if not token.exists():  # heads that live side by side share it
         token.write_text(secrets.token_hex(32))
@@ -210,20 +213,20 @@ def head(
     words += ["--node-ip-address=127.0.0.1", "--disable-usage-stats", "--num-cpus=2"]
     words += [f"--temp-dir={ground.root / mark[-6:]}", "--object-store-memory=100000000"]
     # Its usual port may be another head's of this machine; without one of its own an agent takes no jobs.
-    words += [f"--include-dashboard={'true' if jobs else 'false'}", f"--dashboard-agent-listen-port={free_port()}"]
+    words += [
+        f"--include-dashboard={'true' if jobs else 'false'}",
+        f"--dashboard-agent-listen-port={free_port('127.0.0.1')}",
+    ]
     words += ["--dashboard-host=127.0.0.1", f"--dashboard-port={jobs}"] if jobs else []
     words += ['--resources={"engine_slot": 1, "sandbox_slot": 1, "verifier_slot": 1}']
     more = {**auth, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **env}
-    with (ground.root / f"{mark}.log").open("wb") as log:
+    said = ground.root / f"{mark}.log"
+    with said.open("wb") as log:
         process = subprocess.Popen(
             words, cwd=cwd, env=ground.environment(mark, **more), stdout=log, stderr=log, start_new_session=True
         )
     try:
-        deadline = time.monotonic() + PATIENCE
-        while "Ray runtime started" not in (ground.root / f"{mark}.log").read_text(errors="replace"):
-            said = (ground.root / f"{mark}.log").read_text(errors="replace")
-            assert process.poll() is None and time.monotonic() < deadline, said[-3000:]
-            time.sleep(0.2)
+        _wait_for(lambda: "Ray runtime started" in said.read_text(errors="replace"), process, said)
         yield f"127.0.0.1:{port}", mark
     finally:
         process.terminate()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fakes.canary_search import found_in
+from tests.fakes.processes import carrying, family, read
 
 LARGE = 64 << 20
 """Files above this are Ray's shared memory and its like, looked at in ``shared_memory``."""
@@ -78,43 +79,17 @@ class Walk:
 
 def marked(mark: str) -> list[int]:
     """Processes that inherited ``mark`` in their environment, and all that they started."""
-    parents: dict[int, int] = {}
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            pid = int(folder.name)
-            parents[pid] = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-            if mark.encode() in (folder / "environ").read_bytes():
-                found.add(pid)
-    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
-        found |= more
-    return sorted(found - {os.getpid()})
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all that it started."""
-    found, waiting = [], [pid]
-    while waiting:
-        found.append(waiting.pop())
-        with suppress(OSError):
-            for task in Path(f"/proc/{found[-1]}/task").iterdir():
-                waiting += map(int, (task / "children").read_text().split())
-    return found
+    return sorted(family(*carrying(mark)))
 
 
 def title(pid: int) -> str:
     """A process's command line."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    return ""
+    return read(pid, "cmdline").replace("\0", " ").strip()
 
 
 def environment(pid: int) -> dict[str, str]:
     """A process's environment, as it was started with."""
-    with suppress(OSError):
-        lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        return dict(line.partition("=")[::2] for line in lines if line)
-    return {}
+    return dict(line.partition("=")[::2] for line in read(pid, "environ").split("\0") if line)
 
 
 def _listed(folder: Path) -> Iterator[Path]:
