@@ -2,10 +2,8 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hc_ray_actors.asking.activity import Activities, Operation, _only_waiting
+from hc_ray_actors.asking.activity import Activities
 
 
 @pytest.fixture
@@ -108,11 +106,3 @@ async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(wor
             trial.waited(calls, [(1.0, 3.0), (4.0, 8.0)])  # it had forked, and came to its second command, by then
         assert trial.queued() == 18.0
     assert busy.queued() == 0.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 10)), max_size=8))
-def test_waiting_alone_is_what_a_count_second_by_second_finds(spans):
-    operations = [Operation(began, began + wait, began + wait + work) for began, wait, work in spans]
-    waits = {second for began, wait, _ in spans for second in range(began, began + wait)}
-    works = {second for began, wait, work in spans for second in range(began + wait, began + wait + work)}
-    assert _only_waiting(operations, 100.0) == len(waits - works)

@@ -10,7 +10,7 @@ from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.search.decompose import GENERIC
 from hc_ray.spec.reading import read_spec
-from tests.fakes.trial import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from tests.fakes.trial import BROKEN, INSTRUCTION, WRONG, Bench, scripted
 
 SPEC = read_spec(INSTRUCTION, Environment())
 PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": ""},
@@ -32,12 +32,6 @@ def test_a_model_is_asked_with_a_schema_and_its_parts_are_read():
         [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
 def test_what_is_no_list_of_parts_is_malformed(text):
     assert isinstance(decompose.read(Completion(text=text)), Malformed)
-
-
-async def test_unless_a_model_is_asked_for_parts_nobody_is_told_any():
-    bench = Bench(scripted(WRONG, BROKEN, RIGHT))
-    outcome = await bench.solve("hc")
-    assert {prompt.role for prompt in bench.prompts} == {"tester", "solver"} and outcome.subtasks == ()
 
 
 def decomposed(parts):

@@ -11,11 +11,9 @@ from hc_ray.domain.config import SelectorName
 from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
-from hc_ray.reports.page import interval_of
 from hc_ray.reports.replay.figures import replay
 from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
-from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS
 from hc_ray_actors.verifiers import audit
@@ -154,11 +152,6 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
     tell_replay(found, first)
     tell_replay(replay(store, None), second)
     assert first.getvalue() == second.getvalue() and "selection efficiency" in first.getvalue()
-
-
-def test_a_value_without_an_interval_is_shown_alone() -> None:
-    assert interval_of({"value": 2.0, "low": None, "high": None}) == "2.00"
-    assert interval_of(estimators.NOT_MEASURED.model_dump()) == "not measured"
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

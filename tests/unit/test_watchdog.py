@@ -173,23 +173,6 @@ def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child():
         quiet.wait()
 
 
-def test_a_census_finds_what_hangs_below_a_process():
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        import time
-
-        time.sleep(30)
-        os._exit(0)
-    try:
-        while not (mine := [one for one in census([os.getpid()])[os.getpid()] if one.pid == child]):
-            pass
-        assert mine[0].size > 0
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-
-
 def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
     killed: list[Any] = []
     monkeypatch.setattr("signal.pidfd_send_signal", lambda *given: killed.append(given))
