@@ -1,7 +1,6 @@
 """The configs of a sweep: how they are written, what they may differ in, which agent runs under which, and what they
 share."""
 
-import io
 import json
 
 import pytest
@@ -21,6 +20,7 @@ from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
 from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 from tests.fakes.trial import BROKEN, TASK, WRONG, Bench, body_of
 
 VALUES = {
@@ -210,10 +210,7 @@ def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_
         ("most" * 8, "base" * 8),
     ]  # fmt: skip
     assert "each agent's configs with its first" in summary["compared"]
-    stream = io.StringIO()
-    tell_report(summary, stream)
-    page = report.html(summary)
-    for told in (stream.getvalue(), page):
+    for told in (said(tell_report, summary), report.html(summary)):
         assert "wide: samples=8" in told and "after Holm" in told and "each agent" in told
     assert summary["criteria"][0]["name"].startswith("hc (base): ")
 

@@ -1,18 +1,18 @@
 import html.parser
-import io
 import json
 import re
 from typing import Any
 
 import pytest
 
-from hc_ray.cli.text import tell_agents
+from hc_ray.cli.text import tell_agents, tell_report
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
 from hc_ray.statistics import estimators
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 
 
 def config_of(summary: dict[str, Any], agent: str, split: str = "dev") -> dict[str, Any]:
@@ -236,18 +236,13 @@ class _Balance(html.parser.HTMLParser):
 
 @pytest.mark.parametrize("last", [True, None])
 def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None:
-    from hc_ray.cli.text import tell_report
-
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "raw", [True, True, False, last])
     summary = report.write(store)
     (config,) = json.loads(store.read("report.json"))["configs"]
     assert config["blind_pass"]["value"] == pytest.approx(3 / 4 if last else 2 / 3)
     assert config["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 4 if last else 2 / 4)
-    page = store.read("report.html").decode()
-    stream = io.StringIO()
-    tell_report(summary, stream)
-    for told in (page, stream.getvalue()):
+    for told in (store.read("report.html").decode(), said(tell_report, summary)):
         assert interval_of(config["blind_pass"]) in told and interval_of(config["blind_pass_unscored_as_fail"]) in told
 
 

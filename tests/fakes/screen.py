@@ -1,0 +1,23 @@
+"""What a person is shown, as text."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from hc_ray.reports.terminal import Progress
+
+
+def said(tell: Callable[..., object], *told: Any, **more: Any) -> str:
+    """What ``tell`` writes into the stream that it is given."""
+    stream = io.StringIO()
+    tell(*told, **more, stream=stream)
+    return stream.getvalue()
+
+
+def drawn(progress: Progress) -> str:
+    """What the live display shows now."""
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(progress.render())
+    return console.export_text()
