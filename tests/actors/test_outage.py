@@ -71,21 +71,6 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_lo
     assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
 
 
-def test_another_outage_is_another_mend(tmp_path):
-    outages = []
-
-    def drops(name):
-        if len(outages) < 2:
-            outages.append(name)
-            stage.die("Engine")
-            raise EngineError("connection refused")
-
-    stage = Stage(solve=drops)
-    summary, _ = run(plan_of(tmp_path / "out", 1, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (1, 0) and stage.made.count("Engine") == 3
-    assert stage.count("alive", "_Verifiers") == 3  # its start is the first
-
-
 async def _opened(tmp_path, stage, **retries):
     crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT.model_copy(update=retries)), stage)
     await crew.open()
