@@ -1,33 +1,24 @@
 import pytest
 
+from hc_ray.domain import errors
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import (
-    ActorError,
-    ControlError,
-    DatasetError,
-    EngineError,
-    LeakError,
-    SandboxError,
-    StoreError,
-    VerifierError,
-)
 from hc_ray_actors.attempts import LONGEST, backoff, fault_of
 
 
 @pytest.mark.parametrize(("kind", "faults"), [
-    ("infrastructure", [EngineError("dead"), SandboxError("no daemon"), VerifierError("no runner"),
-                        ActorError("killed"), StoreError("gone"), OSError(28, "No space left on device"),
+    ("infrastructure", [errors.EngineError("dead"), errors.SandboxError("no daemon"), errors.VerifierError("no runner"),
+                        errors.ActorError("killed"), errors.StoreError("gone"), OSError(28, "No space left on device"),
                         MemoryError()]),
-    ("reference", [ControlError("its reference fails")]),
-    ("user", [DatasetError("no such task")]),
-    ("bug", [KeyError("x"), LeakError("a canary")]),
+    ("reference", [errors.ControlError("its reference fails")]),
+    ("user", [errors.DatasetError("no such task")]),
+    ("bug", [KeyError("x"), errors.LeakError("a canary")]),
 ])  # fmt: skip
 def test_each_fault_is_of_one_kind(kind, faults):
     assert [fault_of(error).kind for error in faults] == [kind] * len(faults)
 
 
 def test_a_known_fault_is_told_without_a_traceback():
-    assert fault_of(EngineError("dead")).trace == ""
+    assert fault_of(errors.EngineError("dead")).trace == ""
 
 
 def test_the_back_off_doubles_up_to_its_limit_with_a_jitter_that_is_always_the_same():

@@ -185,14 +185,6 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
         assert not (await probe(model)).seed
 
 
-async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
-    async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
-        found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
-        rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
-        assert rates[1] < rates[2] < rates[4]
-        assert found.knee in (4, 8) and found.answer_tokens_per_second > max(rates.values())
-
-
 async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch):
     rates = {1: 10.0, 2: 9.0, 4: 30.0, 8: 31.0, 16: 90.0}
 

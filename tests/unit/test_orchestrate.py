@@ -4,12 +4,10 @@ from collections import Counter
 
 import pytest
 
-from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
-from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.runner_paths import inside_script
-from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import make_suite
 from tests.fakes.trial import BROKEN, RIGHT, TASK, TESTS, WRONG, Bench, body_of, scripted
 
@@ -93,24 +91,6 @@ async def test_a_cached_suite_is_charged_in_full():
     second = await bench.solve("hc")
     assert sum(prompt.role == "tester" for prompt in bench.prompts) == testers
     assert second.prompt_tokens == first.prompt_tokens
-
-
-async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> None:
-    import asyncio
-
-    class Slow(ScriptedModel):
-        answers = 0
-
-        async def complete(self, prompt: Prompt) -> Completion:
-            Slow.answers += 1
-            if Slow.answers > 8:
-                await asyncio.sleep(60)
-            return await super().complete(prompt)
-
-    bench = Bench(scripted(RIGHT))
-    bench.role = RoleModel(model=Slow(scripted(RIGHT, WRONG)), profile=bench.role.profile, digest="m")
-    outcome = await bench.solve("best_of_n", budget=BudgetConfig(tokens=6000, default_timeout_sec=2))
-    assert outcome.stop_reason == "timeout" and outcome.bits == (True,) and "def double" in bench.submitted()
 
 
 @pytest.mark.parametrize("agent", ["hc", "best_of_n"])
