@@ -86,7 +86,6 @@ def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line_unless_no_
     with pytest.raises(ModelError, match=r"no model answers at http://127\.0\.0\.1:9/v1.*--base-url") as caught:
         role_models(SweepConfig(engine=config))
     assert "\n" not in str(caught.value)
-    config = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="x")
     assert role_models(SweepConfig(engine=config, agents=("oracle", "nop"))).models == {}
     with pytest.raises(ConfigError, match="--base-url"):
         role_models(SweepConfig(engine=EngineConfig(kind="openai")))
