@@ -1,5 +1,6 @@
 """What a person is shown, as text."""
 
+import contextlib
 import io
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,9 @@ from hc_ray.reports.terminal import Progress
 
 
 def said(tell: Callable[..., object], *told: Any, **more: Any) -> str:
-    """What ``tell`` writes into the stream that it is given."""
-    stream = io.StringIO()
-    tell(*told, **more, stream=stream)
+    """What ``tell`` prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        tell(*told, **more)
     return stream.getvalue()
 
 

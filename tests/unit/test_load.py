@@ -2,9 +2,7 @@ import re
 
 import pytest
 
-from hc_ray.cli.config_keys import is_known, known_keys
 from hc_ray.cli.config_loader import Flag, load_config, setting
-from hc_ray.cli.options import config_from
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
@@ -68,7 +66,10 @@ def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_dataset
     ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
     ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
     ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
-    ("agents: [raw, besst_of_n]\n", [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"]),
+    (
+        "agents: [raw, besst_of_n]\n",
+        [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
+    ),
     ("agents:\n  - raw\n  - hd\n", [":3: agents.1: 'hd'"]),
     ("seeds: many\n", [":1: seeds: 'many' is not allowed: it should be a valid integer"]),
     ("solver:\n  samples: 999\n", [":2: solver.samples: 999 is not allowed: it should be less than or equal to 256"]),
@@ -94,47 +95,3 @@ def test_a_wrong_flag_is_named_instead_of_the_file_and_a_file_that_is_no_text_is
     assert "cannot be read" in refusal(path)
     path.write_bytes(b"seeds: \x00\n")
     assert "not valid YAML" in refusal(path)
-
-
-def with_sets(*texts, given=None, file=None):
-    return config_from(str(file) if file else None, given or {}, sets=texts)
-
-
-def test_set_reaches_every_field_by_its_dotted_key_and_reads_values_as_yaml(tmp_path):
-    file = written(tmp_path, "seeds: 3\nsolver: {samples: 2, repairs: 1}\nroles: {tester: {model: theirs}}\n")
-    config = with_sets(
-        "solver.samples=8", "solver.temperatures=[0, 0.5]", "solver.use_skills=true", "mlflow_uri=none", "limit=",
-        "solver.hint=a=b", "roles.tester.parallel=2", "engine.threads=4", "pass_threshold=0.5", file=file,
-    )  # fmt: skip
-    assert (config.seeds, config.solver.samples, config.solver.repairs) == (3, 8, 1)
-    assert (config.solver.temperatures, config.solver.use_skills, config.solver.hint) == ((0, 0.5), True, "a=b")
-    assert (config.mlflow_uri, config.limit, config.engine.threads, config.pass_threshold) == ("none", None, 4, 0.5)
-    # Unlike --model, it means the one field that it names: the role's own engine stays.
-    assert (config.roles["tester"].model, config.roles["tester"].parallel) == ("theirs", 2)
-
-
-def test_every_key_that_is_offered_is_taken_a_flag_for_it_beside_a_set_refused_and_the_last_set_wins():
-    keys = known_keys()
-    assert {"seeds", "solver.testgen.total_max", "roles.solver.model", "budget.tokens", "engine"} <= set(keys)
-    assert len(keys) == len(set(keys)) and all(is_known(tuple(key.split("."))) for key in keys)
-    with pytest.raises(ConfigError, match="--seeds sets the same field"):
-        with_sets("seeds=3", given={"--seeds": 2})
-    assert with_sets("seeds=3", "seeds=4").seeds == 4
-
-
-@pytest.mark.parametrize(("text", "says"), [
-    ("solver.samplse=8", "--set solver.samplse: unknown key; did you mean solver.samples?"),
-    ("total_max=8", "--set total_max: unknown key; did you mean solver.testgen.total_max?"),
-    ("roles.sovler.model=x", "--set roles.sovler.model: unknown key; did you mean roles.solver.model?"),
-    ("qqqq=8", "--set qqqq: unknown key; allowed: dataset, split"),
-    ("seeds", "--set seeds: give KEY=VALUE"),
-    ("=3", "--set =3: give KEY=VALUE"),
-    ("seeds=two", "--set seeds: 'two' is not allowed: it should be a valid integer"),
-    ("solver.temperatures=0.3", "--set solver.temperatures: 0.3 is not allowed: it should be a list"),
-    ("split=devv", "--set split: 'devv' is not allowed (did you mean dev?)"),
-    ("seeds=[1", "--set seeds: '[1' is not valid YAML"),
-])  # fmt: skip
-def test_a_set_that_is_wrong_is_one_line_that_names_the_key_and_the_nearest_known_one(text, says):
-    with pytest.raises(ConfigError) as told:
-        with_sets(text)
-    assert says in str(told.value) and len(str(told.value).splitlines()) == 1

@@ -91,10 +91,10 @@ def test_an_empty_pool_chooses_nobody_and_wrong_columns_are_refused() -> None:
 
 @pytest.mark.parametrize("name", SELECTORS)
 def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
-    file = SelfTest(id="file", category="existence", subject=Subject(kind="file", path="m.py"),
+    file = SelfTest(id="t0", category="existence", subject=Subject(kind="file", path="m.py"),
                     expectation=Property(name="exists"))  # fmt: skip
-    tests = (file, call_test("call", "f(4)", "8"))
-    matrix = matrix_of(["+!"] * 20 + ["++"], [["yes", None]] * 20 + [["yes", "8"]], tests)
+    tests = (file, call_test("t1", "f(4)", "8"))
+    matrix = matrix_of(["+!"] * 20 + ["++"], [["yes", None]] * 20 + [["yes", "8"]])
     assert select(matrix, name, tests=tests).chosen == "c20"
 
 
