@@ -157,41 +157,6 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
     assert [bool(one.ended) for one in sandboxes] == ends
 
 
-def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_asked_of_it(monkeypatch):
-    looked = []
-    running = {0: [Process(10, 0, 0)], 1: [Process(20, 0, 0), Process(21, 0, 0)]}
-    monkeypatch.setattr(
-        watchdog, "census", lambda roots: looked.append(list(roots)) or {pid: running[pid] for pid in roots}
-    )
-    monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
-    monkeypatch.setattr(watchdog, "alone", lambda first: first not in with_children)
-    with_children = {0}
-    watch, (calm, busy) = played(0, 0)
-    measured = dict.fromkeys(map(id, (calm, busy)), 0.0)
-    watch._disk_fault = lambda sandbox, *given, **how: (
-        watch._measured.update({id(sandbox): (measured[id(sandbox)], 0.0, 0)}) or ""
-    )
-
-    def look():
-        looked.clear()
-        watch._look(tripwire.Signs())
-        return sorted(pid for roots in looked for pid in roots), watch._stirred.is_set()
-
-    assert look() == ([0, 1], True)  # their commands are to be answered
-    calm.process.at_work = busy.process.at_work = False
-    assert look() == ([0, 1], True)  # their files were not measured since
-    measured = dict.fromkeys(measured, float("inf"))
-    assert look() == ([0, 1], True)  # the walk over processes saw none of one sandbox, but the kernel knows a child
-    with_children.clear()
-    assert look() == ([0, 1], True)
-    assert look() == ([1], True)  # something that a command left runs on
-    running[1].pop()
-    assert look() == ([1], False)
-    assert look() == ([], False)
-    calm.process.asked = object()
-    assert look() == ([0], False)
-
-
 def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():
     sandbox = SimpleNamespace(limits=SimpleNamespace(memory=ROOM), process=SimpleNamespace(first=-1))
     crowd = [Process(number, 0, session=number) for number in range(2 * SESSIONS + 1)]
