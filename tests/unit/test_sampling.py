@@ -113,14 +113,11 @@ async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_
 async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
     sampling = Sampling(top_p=0.9, top_k=40)
     with EngineServer(echo_request) as server:
-        engine, profile, digest = role_model(
-            EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
-        )
+        config = EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
+        engine, profile, digest = role_model(config)
         endpoint = await Engine(engine).start()
-        setup, trials = (
-            RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest),
-            Trials("t", None),
-        )
+        trials = Trials("t", None)
+        setup = RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest)
         await trials.arrange({"solver": setup}, {})
         asked = len(server.bodies())
         await trials.role("solver", 0).model.complete(TEXT)

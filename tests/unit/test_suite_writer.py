@@ -101,12 +101,8 @@ def test_every_set_of_testers_has_a_suite_and_a_tester_a_name_by_model_server_or
 def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("roles:\n  tester:\n  - model: small\n  - {kind: scripted, script: 'a:b'}\n  solver: {model: s}\n")
-    roles = load_config(path).roles
-    assert {role: engine.label for role, engine in roles.items()} == {
-        "tester": "small",
-        "tester_2": "a:b",
-        "solver": "s",
-    }
+    labels = {role: engine.label for role, engine in load_config(path).roles.items()}
+    assert labels == {"tester": "small", "tester_2": "a:b", "solver": "s"}
     known = together({"tester": writer("x", "1"), "tester_2": writer("y", "2"), "solver": writer("z", "3")})
     assert set(known) == {"tester", "solver"} and [one.label for one in known["tester"].others] == ["y"]
 
