@@ -33,27 +33,6 @@ def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
     assert all(len(attempts_of(result)) == 1 for result in results_of(tmp_path / "out").values())
 
 
-def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_under_way(tmp_path):
-    found_out, looks_after = [], []
-
-    async def drops(name):
-        if len(found_out) < 40:
-            found_out.append(name)
-            await asyncio.sleep(0.002 * len(found_out))
-            raise SandboxError("Docker: no answer from the daemon")
-
-    def fault(name):
-        if found_out and (len(found_out) < 40 or len(looks_after) < 30):
-            looks_after.extend([name] if len(found_out) == 40 else [])
-            return "nobody answers at /var/run/docker.sock"
-        return None
-
-    stage = Stage(solve=drops, fault=fault)
-    summary, _ = run(plan_of(tmp_path / "out", 8, seeds=5, concurrency=40, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (40, 0)
-    assert stage.count("fault", "_Verifiers") < 60  # of 40 that asked and 30 looks that found a fault
-
-
 def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_loses_one_attempt(tmp_path):
     met, polls = [], []
 

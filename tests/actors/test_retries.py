@@ -182,16 +182,6 @@ def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_an_unscored_trial_of_an_earlier_start_is_solved_again_where_nothing_was_handed_in(tmp_path):
-    out = tmp_path / "out"
-    run(plan_of(out, 1), Stage(solve=failing(EngineError("dead"))))
-    stage = Stage(grade=lambda name: verdict(False))
-    summary, _ = run(plan_of(out, 1), stage)
-    assert (summary.done, summary.unscored) == (1, 0) and stage.count("solve") == 1
-    result = results_of(out)["t0"]
-    assert len(attempts_of(result)) == 3 and result["verifier_result"]["rewards"] == {"reward": 0.0}
-
-
 def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_path):
     out, stage, mended = tmp_path / "out", Stage(grade=failing(VerifierError("docker is off"))), Stage()
     summary, _ = run(plan_of(out, 1, shared=True), stage)

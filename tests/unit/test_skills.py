@@ -167,14 +167,6 @@ def test_of_tasks_that_ask_for_no_file_of_one_suffix_nothing_is_learned(kind):
     assert found.skill is None and "no file of one known suffix" in found.why
 
 
-def test_a_line_with_a_word_of_one_task_is_left_out(monkeypatch):
-    said = "They open files in a with block."
-    assert said in common(solved())
-    monkeypatch.setattr(NOBODY, "found", lambda text: {"word": "x-y"} if text == said else {})
-    blocked = lesson(solved())
-    assert blocked.skill and said not in blocked.skill.body and "held words of one task" in blocked.why
-
-
 def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     """A finished sweep of ``hc`` on two tasks, all passed, with what its trials leave."""
     texts = {"zymogrel-one": CSV, "two": CSV.replace("sums", "counts")}
