@@ -1,0 +1,33 @@
+"""Which of a sweep's candidates an audit can put back and grade."""
+
+import base64
+import json
+from typing import Any, cast
+
+import pytest
+
+from hc_ray.domain.candidate import NO_TEXT, Candidate
+from hc_ray.domain.trial import TrialResult
+from hc_ray.domain.value import digest_of
+from hc_ray_actors.driver.trial_files import DIFFERENCES
+from hc_ray_actors.jobs.audit_subjects import _trial
+from tests.fakes.sweepdir import MemoryStore, add_trial
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_kept(kept):
+    texts, more = {"a.py": "A = 1\n"}, {"a.py": "A = 1\n", "a.out": f"{NO_TEXT}a file of 3 bytes, SHA-256 0a)"}
+    pool = [
+        Candidate(id=f"c1.{slot}", round=1, slot=slot, seed=0, temperature=0.3, form="chat", plan="plain", files=files)
+        for slot, files in enumerate((texts, more, {}))
+    ]
+    store = MemoryStore()
+    name = add_trial(store, "t", "hc", True)
+    store.write(f"trials/{name}/agent/candidates.json", json.dumps([one.model_dump() for one in pool]).encode())
+    result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+    if kept:
+        store.write(f"trials/{name}/{DIFFERENCES}/{digest_of(more)}.tar", b"tar")
+    trial, graded, whole = _trial(cast(Any, store), name, result)
+    assert graded == {digest_of(texts): texts, **({digest_of(more): more} if kept else {})}
+    assert whole == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
+    assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]
