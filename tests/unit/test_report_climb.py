@@ -1,5 +1,6 @@
 """The report of a climb's folder: a whole climb in a simulated world, whose evaluations lie as sweeps below it."""
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,6 @@ from hc_ray.reports.climb_page import climb_html, tell_climb
 from hc_ray.reports.climb_report import Data, is_climb, summarise_climb
 from tests.bench.climb import World
 from tests.fakes import sweepdir
-from tests.fakes.screen import said
 from tests.fakes.sweepdir import MemoryStore
 
 TERMS = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)
@@ -72,7 +72,9 @@ def summary_of(store: MemoryStore) -> Data:
 
 
 def told(summary: Data) -> tuple[str, str]:
-    return said(tell_climb, summary), climb_html(summary)
+    stream = io.StringIO()
+    tell_climb(summary, stream)
+    return stream.getvalue(), climb_html(summary)
 
 
 def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(climbed) -> None:
