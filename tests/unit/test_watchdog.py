@@ -94,7 +94,7 @@ def test_folders_are_measured_with_holes_and_links_counted_once_until_enough_was
     assert folder_size(tmp_path, (20_000, 1000))[0] <= 40_000 and folder_size(tmp_path, (1 << 30, 10))[1] == 11
 
 
-def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
+def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path, sleeper):
     # A process of its own: this one holds whatever unlinked files the libraries of earlier tests left open.
     with (tmp_path / "gone").open("wb") as file, (tmp_path / "named").open("wb") as named:
         (tmp_path / "gone").unlink()
@@ -102,23 +102,13 @@ def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
         file.flush()
         named.write(b"x" * 500_000)
         named.flush()
-        holders = [subprocess.Popen(["sleep", "60"], pass_fds=(file.fileno(), named.fileno()),
-                                    stdin=subprocess.DEVNULL) for _ in range(2)]  # fmt: skip
-    try:
-        assert 300_000 <= unlinked_size([*(one.pid for one in holders), holders[0].pid, 1 << 30], 1 << 40) < 500_000
-    finally:
-        for one in holders:
-            one.kill()
-            one.wait()
+        held = {"pass_fds": (file.fileno(), named.fileno()), "stdin": subprocess.DEVNULL}
+        holders = [sleeper(**held).pid for _ in range(2)]
+    assert 300_000 <= unlinked_size([*holders, holders[0], 1 << 30], 1 << 40) < 500_000
 
 
-def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child():
-    quiet = subprocess.Popen(["sleep", "60"])
-    try:
-        assert alone(quiet.pid) and not alone(os.getpid()) and not alone(-1)
-    finally:
-        quiet.kill()
-        quiet.wait()
+def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child(sleeper):
+    assert alone(sleeper().pid) and not alone(os.getpid()) and not alone(-1)
 
 
 def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
