@@ -34,14 +34,9 @@ def swept(root, answers):
             events = [json.loads(line) for path in store.list("events") for line in store.read(path).splitlines()]
         finally:
             shutil.rmtree(place)
-    used = [event for event in events if event["type"] == "engine_use"]
-    return SimpleNamespace(
-        sent=sent,
-        reused=sum(one["reused"] for one in used),
-        charged={
-            (one["agent_info"]["name"], one["task_name"]): one["agent_result"]["n_output_tokens"] for one in results
-        },
-    )
+    reused = sum(event["reused"] for event in events if event["type"] == "engine_use")
+    charged = {(one["agent_info"]["name"], one["task_name"]): one["agent_result"]["n_output_tokens"] for one in results}
+    return SimpleNamespace(sent=sent, reused=reused, charged=charged)
 
 
 def test_a_server_that_honours_seeds_is_sent_no_request_twice_and_every_trial_is_charged_as_if_alone(tmp_path):

@@ -35,27 +35,6 @@ def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
     assert all(len(attempts_of(result)) == 1 for result in results_of(tmp_path / "out").values())
 
 
-def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_under_way(tmp_path):
-    found_out, looks_after = [], []
-
-    async def drops(name):
-        if len(found_out) < 40:
-            found_out.append(name)
-            await asyncio.sleep(0.002 * len(found_out))
-            raise SandboxError("Docker: no answer from the daemon")
-
-    def fault(name):
-        if found_out and (len(found_out) < 40 or len(looks_after) < 30):
-            looks_after.extend([name] if len(found_out) == 40 else [])
-            return "nobody answers at /var/run/docker.sock"
-        return None
-
-    stage = Stage(solve=drops, fault=fault)
-    summary, _ = run(plan_of(tmp_path / "out", 8, seeds=5, concurrency=40, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (40, 0)
-    assert stage.count("fault", "_Verifiers") < 60  # of 40 that asked and 30 looks that found a fault
-
-
 def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_loses_one_attempt(tmp_path):
     met, polls = [], []
 
@@ -71,21 +50,6 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_lo
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=PATIENT), Stage(solve=drops, fault=fault))
     assert (summary.done, summary.unscored) == (9, 0) and met == ["t0"]
     assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
-
-
-def test_another_outage_is_another_mend(tmp_path):
-    outages = []
-
-    def drops(name):
-        if len(outages) < 2:
-            outages.append(name)
-            stage.die("Engine")
-            raise EngineError("connection refused")
-
-    stage = Stage(solve=drops)
-    summary, _ = run(plan_of(tmp_path / "out", 1, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (1, 0) and stage.made.count("Engine") == 3
-    assert stage.count("alive", "_Verifiers") == 3  # its start is the first
 
 
 async def _opened(tmp_path, stage, **retries):

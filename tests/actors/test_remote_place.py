@@ -8,7 +8,6 @@ import pytest
 from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
-from hc_ray.domain.value import Value
 from hc_ray_actors import node_probe as module
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.remote_place import RemotePlace, Station
@@ -30,18 +29,6 @@ class Box:
 
     async def close(self):
         self.closed += 1
-
-
-class Waits(Value):
-    """A step."""
-
-    seconds: float = 0.0
-    refused: bool = False
-
-    async def on(self, sandbox):
-        await asyncio.sleep(self.seconds)
-        if self.refused:
-            raise ValueError
 
 
 class SlowPlace:
@@ -92,20 +79,6 @@ async def test_a_sandbox_or_fork_whose_maker_gave_up_is_closed_when_it_is_there_
     assert [box.closed for box in slow.place.made] == [1, 0, 1]
     await base.close()
     assert [box.closed for box in slow.place.made] == [1, 1, 1] and not slow.actor._open
-
-
-async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_caller_gave_up(slow):
-    slow.place.let.set()
-    base = await slow.remote.create(TASK, "base")
-    assert await base.in_fork("fork", [Waits()], Waits()) is None
-    assert [box.closed for box in slow.place.made] == [0, 1] and len(slow.remote.opened) == 1
-    with pytest.raises(ValueError):
-        await base.in_fork("refused", [Waits(refused=True)], Waits())
-    await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [0, 1, 1] and len(slow.remote.opened) == 1
-    await given_up(base.in_fork("long", [], Waits(seconds=60)))
-    await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [0, 1, 1, 1] and len(slow.remote.opened) == 1
 
 
 async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(slow):

@@ -52,11 +52,8 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
     out = tmp_path / "out"
     stage = Stage(engine=start, solve=dies)
     summary, _ = run(plan_of(out, 4), stage)
-    assert summary.stopped
-    assert (
-        "does not come up again: no memory for the weights (waited 0.05 s); to continue, add --resume"
-        in summary.problems[0]
-    )
+    says = "does not come up again: no memory for the weights (waited 0.05 s); to continue, add --resume"
+    assert summary.stopped and says in summary.problems[0]
     left = results_of(out)  # trials that met it keep their evidence; the others do not exist
     assert 1 <= len(left) < 4
     assert {result["exception_info"]["exception_type"] for result in left.values()} == {"EngineError"}

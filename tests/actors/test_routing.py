@@ -34,12 +34,8 @@ def world():
     replicas = list(order)
     replicas.insert(replica("t", [0, 0, 0]), replicas.pop(0))
     with activities.trial() as trial:
-        yield (
-            [server for server, _ in order],
-            [queue for _, queue in order],
-            Meter(lambda: replicas, trial, "t"),
-            time,
-        )
+        servers, queues = map(list, zip(*order, strict=True))
+        yield servers, queues, Meter(lambda: replicas, trial, "t"), time
 
 
 def test_a_task_goes_to_the_same_replica_while_the_loads_allow_and_tasks_spread_over_idle_ones():

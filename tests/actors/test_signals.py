@@ -59,14 +59,11 @@ def test_one_that_comes_again_ends_a_closing_that_hangs(tmp_path, monkeypatch):
         run(tmp_path, Interrupting("trial_start", 0.5), leaks=never)
 
 
-def test_one_that_comes_after_the_last_trial_is_told_of_a_sweep_that_is_whole(tmp_path):
-    ended = run(tmp_path, Interrupting("writing the report"), leaks=_slow)
-    assert (ended.done, ended.interrupted, ended.signalled) == (2, False, True)
-
-
-def test_without_any_the_sweep_says_so(tmp_path):
-    ended = run(tmp_path, Watcher())
-    assert (ended.done, ended.interrupted, ended.signalled) == (2, False, False)
+@pytest.mark.parametrize(("watcher", "signalled"), [(Interrupting("writing the report"), True), (Watcher(), False)],
+                         ids=["one after the last trial", "none"])  # fmt: skip
+def test_a_sweep_that_is_whole_says_whether_a_signal_came(tmp_path, watcher, signalled):
+    ended = run(tmp_path, watcher, leaks=_slow)
+    assert (ended.done, ended.interrupted, ended.signalled) == (2, False, signalled)
 
 
 class Display(Watcher):

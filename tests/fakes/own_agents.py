@@ -54,11 +54,6 @@ class Spends(Agent):
             await attempt.ask("Say it again.", max_tokens=200)
 
 
-class Nothing(Agent):
-    async def solve(self, attempt: Attempt) -> Candidate | None:
-        return None
-
-
 class Foreign(Agent):
     """Returns what it made in another trial."""
 

@@ -2,10 +2,8 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hc_ray_actors.asking.activity import Activities, Operation, _only_waiting
+from hc_ray_actors.asking.activity import Activities
 
 
 @pytest.fixture
@@ -103,11 +101,3 @@ async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(wor
             command.started = world.time - 1.0  # it turns out to have waited for seven of the eight seconds
         assert trial.queued() == 12.0
     assert busy.queued() == 0.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 10)), max_size=8))
-def test_waiting_alone_is_what_a_count_second_by_second_finds(spans):
-    operations = [Operation(began, began + wait, began + wait + work) for began, wait, work in spans]
-    waits = {second for began, wait, _ in spans for second in range(began, began + wait)}
-    works = {second for began, wait, work in spans for second in range(began + wait, began + wait + work)}
-    assert _only_waiting(operations, 100.0) == len(waits - works)

@@ -1,6 +1,5 @@
 """How Claude is spoken to by its SDK: a fake server that refuses what the real one refuses stands for it."""
 
-import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
@@ -13,7 +12,6 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.engine_config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.domain.prompt import Message, Prompt, ToolCall
-from hc_ray.engines import remote
 from hc_ray.engines.anthropic_messages import AnthropicModel
 from hc_ray_actors.engine import Engine, capabilities_of
 from hc_ray_actors.role_models import role_model
@@ -77,15 +75,6 @@ async def test_thinking_is_recorded_apart_all_prompt_tokens_are_counted_and_a_cu
     assert (whole.text, whole.reasoning, whole.finish_reason) == ("one two three", "Let me see.", "stop")
     assert (whole.prompt_tokens, whole.cached_tokens) == (10, 4) and whole.completion_tokens
     assert (cut.text, cut.finish_reason) == ("one two", "length")
-
-
-async def test_what_may_pass_is_asked_again_after_the_pause_asked_for_and_counted_once(monkeypatch):
-    paused, sleep = [], asyncio.sleep
-    monkeypatch.setattr(remote.asyncio, "sleep", lambda seconds: paused.append(seconds) or sleep(0))
-    async with speaking(failures=[429, 529, 500], pause="7") as (server, model):
-        answer = await model.complete(chat(("user", "a b c")))
-    assert len(server.requests) == 4 and answer.prompt_tokens == 3
-    assert len(paused) == 3 and all(7 < one < 7.2 for one in paused)
 
 
 async def test_a_server_that_stays_busy_or_is_gone_is_an_engine_error_without_the_key():

@@ -88,23 +88,15 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
             exported_settings("best.yaml")
 
 
-def test_what_cannot_be_ranked_is_told_in_one_line(two):
+def test_what_cannot_be_ranked_is_told_in_one_line():
     empty, half = swept("three"), swept("four")
     half.write("sweep.json", b'{"conf')
-    other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five")
-    changed = swept("six")
-    sweepdir.add_trial(changed, "t00", "hc", True, config_hash=WIDE)
-    (path,) = (path for path in changed.files if path.endswith("result.json"))
-    changed.write(path, changed.read(path).replace(b"digest-of-t00", b"another"))
-    torn = swept("seven")
-    torn.write("trials/t/result.json", b"{")
-    for store, says in [(empty, "no finished trial of hc, best_of_n, raw on dev"),
-                        (half, "x: sweep.json cannot be read"), (torn, "is damaged")]:  # fmt: skip
+    for store, says in [
+        (empty, "no finished trial of hc, best_of_n, raw on dev"),
+        (half, "x: sweep.json cannot be read"),
+    ]:
         with pytest.raises(OutputError, match=says):
             best({"x": store})
-    for store, says in [(other, "dataset"), (changed, "t00")]:
-        with pytest.raises(OutputError, match=says):
-            best({**two, "x": store})
 
 
 def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, capsys):

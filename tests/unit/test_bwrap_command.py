@@ -3,17 +3,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.task import Copy, Environment, Task
-from hc_ray.sandboxes.bwrap import command as bwrap_command
-from hc_ray.sandboxes.bwrap.command import (
-    MAX_SPLIT,
-    Unplaceable,
-    argv,
-    environment,
-    layout,
-    refusal,
-    shows,
-    written_folders,
-)
+from hc_ray.sandboxes.bwrap import command as bwrap
 
 RUNNER = Path("/var/lib/runner")
 
@@ -35,26 +25,26 @@ def task(**wants):
 
 
 def test_of_the_host_programs_libraries_and_runner_are_seen_and_a_folder_that_is_written_below_entry_by_entry(host):
-    placed = layout(["/app"], RUNNER, host)
+    placed = bwrap.layout(["/app"], RUNNER, host)
     assert placed.mounts == {"/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/opt/hc": RUNNER}
     assert placed.links == {"/bin": "usr/bin", "/lib": "usr/lib"}
     assert {"/app", "/tmp", "/usr", "/proc"} <= set(placed.folders)
-    placed = layout(["/usr/src/app", "/usr/local/mine"], RUNNER, host)
+    placed = bwrap.layout(["/usr/src/app", "/usr/local/mine"], RUNNER, host)
     assert {place for place in placed.mounts if place.startswith("/usr")} == {"/usr/bin", "/usr/lib", "/usr/local/bin"}
     assert {"/usr", "/usr/src", "/usr/src/app", "/usr/local", "/usr/local/mine"} <= set(placed.folders)
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "/usr", "/proc/x", "/dev", "/etc/x", "/opt/hc/x"])
 def test_a_place_that_is_the_hosts_or_the_kernels_is_refused(host, path):
-    with pytest.raises(Unplaceable, match=path):
-        layout([path], RUNNER, host)
+    with pytest.raises(bwrap.Unplaceable, match=path):
+        bwrap.layout([path], RUNNER, host)
 
 
 def test_a_host_folder_with_too_many_entries_is_not_taken_apart(host):
-    for number in range(MAX_SPLIT + 1):
+    for number in range(bwrap.MAX_SPLIT + 1):
         (host / f"usr/lib/{number}").write_text("")
-    with pytest.raises(Unplaceable, match="entries"):
-        layout(["/usr/lib/mine"], RUNNER, host)
+    with pytest.raises(bwrap.Unplaceable, match="entries"):
+        bwrap.layout(["/usr/lib/mine"], RUNNER, host)
 
 
 def test_what_hc_ray_itself_keeps_among_the_hosts_programs_is_an_empty_folder_inside(host, monkeypatch):
@@ -63,12 +53,12 @@ def test_what_hc_ray_itself_keeps_among_the_hosts_programs_is_an_empty_folder_in
     package.mkdir(parents=True)
     data = host / "usr/local/share/hc-ray"
     (data / "sealed").mkdir(parents=True)
-    monkeypatch.setattr(bwrap_command, "configs_dir", lambda: package)
-    monkeypatch.setattr(bwrap_command, "data_root", lambda: data)
-    placed = layout(["/app"], RUNNER, host)
+    monkeypatch.setattr(bwrap, "configs_dir", lambda: package)
+    monkeypatch.setattr(bwrap, "data_root", lambda: data)
+    placed = bwrap.layout(["/app"], RUNNER, host)
     hidden = ("/usr/lib/python3/site-packages/hc_ray/_configs", "/usr/local/share/hc-ray/sealed")
     assert placed.hidden == hidden
-    words = argv(Path("bwrap"), Path("/state"), placed, ["init.py"], 7)
+    words = bwrap.argv(Path("bwrap"), Path("/state"), placed, ["init.py"], 7)
     for place in hidden:
         over = words.index(place, words.index("/usr"))
         assert words[over - 1] == "--tmpfs" and words[over + 1 : over + 3] == ["--remount-ro", place]
@@ -77,22 +67,15 @@ def test_what_hc_ray_itself_keeps_among_the_hosts_programs_is_an_empty_folder_in
 def test_a_dataset_among_the_hosts_programs_could_be_read_inside(host, monkeypatch):
     package = host / "usr/lib/hc_ray/_configs"
     (package / "tasks/starter").mkdir(parents=True)
-    monkeypatch.setattr(bwrap_command, "configs_dir", lambda: package)
-    assert shows(host / "usr/src", host) and shows(host / "lib/python3", host)
-    assert not shows(host / "work", host) and not shows(package / "tasks/starter", host)
+    monkeypatch.setattr(bwrap, "configs_dir", lambda: package)
+    assert bwrap.shows(host / "usr/src", host) and bwrap.shows(host / "lib/python3", host)
+    assert not bwrap.shows(host / "work", host) and not bwrap.shows(package / "tasks/starter", host)
 
 
 def test_every_wall_is_on_the_command_line(host):
-    command = argv(Path("bwrap"), Path("/state"), layout(["/app"], RUNNER, host), ["init.py"], 7)
-    for wall in (
-        "--unshare-all",
-        "--unshare-user",
-        "--disable-userns",
-        "--new-session",
-        "--die-with-parent",
-        "--clearenv",
-    ):
-        assert wall in command
+    command = bwrap.argv(Path("bwrap"), Path("/state"), bwrap.layout(["/app"], RUNNER, host), ["init.py"], 7)
+    walls = {"--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--die-with-parent", "--clearenv"}
+    assert walls <= set(command)
     writable = [command[at + 1 : at + 3] for at, word in enumerate(command) if word == "--bind"]
     assert writable == [["/state", "/"]]
     sources = {command[at + 1] for at, word in enumerate(command) if word == "--ro-bind"}
@@ -101,10 +84,10 @@ def test_every_wall_is_on_the_command_line(host):
 
 def test_a_task_writes_where_it_copies_and_the_runner_comes_first_on_its_path():
     copies = (Copy(sources=("a",), destination="/data/"), Copy(sources=("b",), destination="/usr/share/x/b"))
-    assert written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
-    assert environment({})["PATH"].startswith("/opt/hc/bin:")
-    assert environment({"PATH": "/x", "A": "1"})["PATH"] == "/opt/hc/bin:/x"
-    assert environment({"HOME": "/home/u"})["HOME"] == "/home/u"
+    assert bwrap.written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
+    assert bwrap.environment({})["PATH"].startswith("/opt/hc/bin:")
+    assert bwrap.environment({"PATH": "/x", "A": "1"})["PATH"] == "/opt/hc/bin:/x"
+    assert bwrap.environment({"HOME": "/home/u"})["HOME"] == "/home/u"
 
 
 @pytest.mark.parametrize(("wants", "word"), [
@@ -115,17 +98,17 @@ def test_a_task_writes_where_it_copies_and_the_runner_comes_first_on_its_path():
     ({"base": "debian:12", "dockerfile": "FROM debian:12\nUSER nobody:users\n"}, "run as the user nobody"),
 ])  # fmt: skip
 def test_a_task_that_needs_more_is_refused_with_the_reason(wants, word):
-    assert word in (refusal(task(**wants), host_programs=()) or "")
+    assert word in (bwrap.refusal(task(**wants), host_programs=()) or "")
 
 
 def test_the_user_that_a_task_names_for_its_agent_comes_before_the_images():
     given = task(base="debian:12", dockerfile="FROM debian:12\nUSER nobody\n")
-    assert refusal(given.model_copy(update={"agent_user": "root"}), host_programs=()) is None
+    assert bwrap.refusal(given.model_copy(update={"agent_user": "root"}), host_programs=()) is None
     says = "its commands run as the user worker: a bwrap sandbox has no users but its own"
-    assert refusal(given.model_copy(update={"agent_user": "worker"}), host_programs=()) == says
+    assert bwrap.refusal(given.model_copy(update={"agent_user": "worker"}), host_programs=()) == says
 
 
 @pytest.mark.parametrize("base", ["python:3.11-slim-bookworm", "debian:bookworm-slim", "ubuntu:24.04", "gcc:12", None,
                                   "docker.io/library/python:3"])  # fmt: skip
 def test_a_task_that_needs_only_what_the_host_has_is_taken(base):
-    assert refusal(task(base=base), host_programs=("cc",)) is None
+    assert bwrap.refusal(task(base=base), host_programs=("cc",)) is None

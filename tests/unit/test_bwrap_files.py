@@ -4,9 +4,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.filetree import Change, Member
-from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.files import RootTree
-from hc_ray.sandboxes.descriptors import MAX_DEPTH
 from hc_ray.sandboxes.tree_size import folder_size
 
 
@@ -72,40 +70,6 @@ def test_a_change_removes_first_and_writes_then_and_programs_of_the_host_are_onl
             tree.write(file(path))
         tree.remove(path)
     assert (host / "programs" / "tool").read_text() == "tool"
-
-
-def test_changes_are_told_from_the_manifest_by_content_mode_kind_and_target(tree):
-    for name in ("same", "content", "mode", "kind", "gone"):
-        tree.write(file(f"/app/{name}"))
-    tree.write(Member("/app/link", "link", target="a"))
-    before = tree.manifest()
-    tree.write(file("/app/content", b"y"))
-    tree.write(file("/app/mode", mode=0o755))
-    tree.write(Member("/app/kind", "link", target="same"))
-    tree.write(Member("/app/link", "link", target="b"))
-    tree.write(file("/app/same"))  # written again, the same
-    tree.remove("/app/gone")
-    tree.write(file("/tmp/t"))
-    members, deleted = tree.changes(before, 1 << 20)
-    rows = {member.path: member.kind for member in members}
-    assert rows == {"/app/content": "file", "/app/mode": "file", "/app/kind": "link", "/app/link": "link"}
-    assert deleted == ["/app/gone"]
-
-
-def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree, host):
-    here = Path.cwd()
-    try:
-        os.chdir(host / "root" / "app")
-        for _ in range(MAX_DEPTH + 100):
-            Path("d").mkdir()
-            os.chdir("d")
-    finally:
-        os.chdir(here)
-    for look in (lambda: tree.changes({}, 1 << 30), lambda: folder_size(host / "root")):
-        with pytest.raises(ValueError, match="nest"):
-            look()
-    remove_tree(host / "root")
-    assert not (host / "root").exists()
 
 
 def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):

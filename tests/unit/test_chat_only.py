@@ -86,7 +86,6 @@ def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line_unless_no_
     with pytest.raises(ModelError, match=r"no model answers at http://127\.0\.0\.1:9/v1.*--base-url") as caught:
         role_models(SweepConfig(engine=config))
     assert "\n" not in str(caught.value)
-    config = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="x")
     assert role_models(SweepConfig(engine=config, agents=("oracle", "nop"))).models == {}
     with pytest.raises(ConfigError, match="--base-url"):
         role_models(SweepConfig(engine=EngineConfig(kind="openai")))
@@ -142,9 +141,8 @@ def test_an_engine_s_window_is_its_knee_where_nobody_set_one_and_the_plan_says_s
     with EngineServer(echo_request, models=(NAME,)) as server:
         keep_speed(engine(server), Speed(knee=4, completion_tokens_per_second=5.0, measured="a day, 2 cores"))
         found = role_models(SweepConfig(engine=engine(server)))
-        assert found.models["solver"][0].parallel == 4 and found.notes[-1] == (
-            f"{NAME}: 4 parallel requests (by `engine bench`: a day, 2 cores)"
-        )
+        says = f"{NAME}: 4 parallel requests (by `engine bench`: a day, 2 cores)"
+        assert found.models["solver"][0].parallel == 4 and found.notes[-1] == says
         found = role_models(SweepConfig(engine=engine(server, parallel=16)))
         assert found.models["solver"][0].parallel == 16 and len(found.notes) == 1
         both = engine(server).model_dump(include={"kind", "model"}) | {"base_urls": [server.base_url, "http://h/v1"]}

@@ -14,7 +14,6 @@ from hc_ray.cli import app as cli
 from hc_ray.cli import claude_skills
 from hc_ray.climb import meta_reasoner
 from hc_ray.domain.prompt import Completion
-from hc_ray.domain.suite import CATEGORIES
 from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.selftests import file_tester
@@ -60,15 +59,6 @@ def test_the_prompts_are_the_roles_own_and_follow_them_when_they_change(monkeypa
     changed = claude_skills.skills()
     assert "Draw tests for the result" in changed["testgen"]["SKILL.md"]
     assert "Tear this work" in changed["decomposer"]["SKILL.md"]
-
-
-def test_the_schemas_are_those_that_answers_are_read_by():
-    schema = {name: json.loads(files["schema.json"]) for name, files in SKILLS.items()}
-    assert schema["decomposer"] == decompose.ask(read_spec("x", Environment()), seed=1).schema_
-    assert schema["testgen"] == file_tester.Written.model_json_schema()
-    assert tuple(schema["testgen"]["$defs"]["SelfTest"]["properties"]["category"]["enum"]) == CATEGORIES
-    assert "solver.max_turns" in schema["meta-reasoner"]["properties"]["knob"]["enum"]
-    assert "verdict" in schema["evaluator"]["$defs"]["Reading"]["properties"]
 
 
 def test_every_example_is_read_by_its_role_and_fits_its_schema(tmp_path):

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from hc_ray.cli.config_keys import known_keys
 from hc_ray.climb.guardrails import neighbours, turn
-from hc_ray.climb.knobs import KNOBS, Site, live, with_value
+from hc_ray.climb.knobs import KNOBS, Site, with_value
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Malformed
@@ -23,18 +23,6 @@ def test_the_table_has_a_line_for_every_setting_and_every_trait_that_a_knob_need
     more = {"use_skills": True, "testgen": {"style": "files", "rounds": 2}}
     sites = [TINY, CAPABLE, CAPABLE.model_copy(update={"solver": SolverConfig.model_validate(more)})]
     assert {trait for knob in KNOBS.values() for trait in knob.needs} <= set().union(*(one.traits for one in sites))
-
-
-def test_only_knobs_with_an_effect_where_they_are_turned_are_live():
-    tiny, capable = ({knob.key.removeprefix("solver.") for knob in live(site)} for site in (TINY, CAPABLE))
-    assert {"samples_max", "greedy"} == {"samples_max", "greedy"} & tiny - capable
-    alone = {"actions", "observation_chars", "tournament", "agent_style", "testgen.second_reading"}
-    assert alone == alone & capable - tiny
-    once = SolverConfig.model_validate({"max_rounds": 1, "samples": 2, "repairs": 0,
-                                        "testgen": {"budget_tokens": 0}})  # fmt: skip
-    dead = {"temperatures", "samples_max", "patience", "repairs", "feedback", "testgen.rounds", "testgen.temperature"}
-    keys = {knob.key.removeprefix("solver.") for knob in live(Site(solver=once))}
-    assert not keys & dead and "testgen.gate" in keys, "the instruction's own examples are a suite, too"
 
 
 def test_the_box_of_a_climb_lies_within_the_limits_of_the_field():

@@ -1,13 +1,9 @@
 """The configs of a sweep: how they are written, what they may differ in, which agent runs under which, and what they
 share."""
 
-import contextlib
-import io
-import json
+from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hc_ray.agent import prompt_templates
 from hc_ray.cli.options import config_from
@@ -22,14 +18,9 @@ from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
 from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 from tests.fakes.trial import BROKEN, TASK, WRONG, Bench, body_of
 
-VALUES = {
-    "solver.samples": st.integers(1, 16), "solver.selector": st.sampled_from(["mbr", "posterior", "codet"]),
-    "solver.temperatures": st.lists(st.sampled_from([0.1, 0.5, 0.9]), min_size=1, max_size=3),
-    "budget.tokens": st.integers(5000, 9000), "solver.testgen.rounds": st.integers(1, 5),
-    "engine.parallel": st.integers(1, 4), "roles.tester.model": st.sampled_from(["a", "b"]),
-}  # fmt: skip
 ENGINE = EngineConfig(kind="scripted", script="tests.fakes.answers:adds")
 
 
@@ -37,35 +28,17 @@ def settled(*, agents=("raw", "best_of_n", "hc"), **given):
     return settle(drafts(SweepConfig.model_validate({"agents": agents, "engine": ENGINE.model_dump(), **given})))
 
 
-@given(st.data())
-def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are_equal(data):
-    keys = data.draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=4, unique=True))
-    grid = {key: data.draw(st.lists(VALUES[key], min_size=1, max_size=3, unique_by=str)) for key in keys}
-    names = data.draw(st.lists(st.text("abc", min_size=1, max_size=3), max_size=3, unique=True))
-    named = [{"name": name, "solver.hint": name} for name in names]
-    nested = {}
-    for key, values in grid.items():
-        *above, last = key.split(".")
-        here = nested
-        for part in above:
-            here = here.setdefault(part, {})
-        here[last] = values
-    one, other = (SweepConfig.model_validate({"seeds": 3, "configs": named, "grid": form}) for form in (grid, nested))
-    found = [(variant.name, variant.changes, variant.validated(one)) for variant in variants(one)]
-    size = max(1, len(named))
-    for values in grid.values():
-        size *= len(values)
-    assert len(found) == size == len({digest_of(config) for _, _, config in found}) == len({n for n, _, _ in found})
-    assert {digest_of(config) for _, _, config in found} == {digest_of(v.validated(other)) for v in variants(other)}
-    assert variants(SweepConfig.model_validate(one.model_dump(exclude_unset=True))) == variants(one)
-    for _, changes, config in found:
-        assert config.seeds == 3 and "max_turns" not in config.solver.model_fields_set
-        told = json.loads(config.model_dump_json())
-        for key, value in changes.items():
-            here = told
-            for part in key.split("."):
-                here = here[part]
-            assert here == value
+def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are_equal():
+    named = [{"name": name, "solver.hint": name} for name in ("wide", "base")]
+    flat = {"solver.samples": [2, 4], "solver.testgen.rounds": [1, 3], "budget.tokens": [5000]}
+    nested = {"solver": {"samples": [2, 4], "testgen": {"rounds": [1, 3]}}, "budget": {"tokens": [5000]}}
+    one, other = (SweepConfig.model_validate({"seeds": 3, "configs": named, "grid": form}) for form in (flat, nested))
+    found = [variant.validated(one) for variant in variants(one)]
+    rows = [(c.solver.hint, c.solver.samples, c.solver.testgen.rounds, c.budget.tokens) for c in found]
+    assert rows == list(product(("wide", "base"), (2, 4), (1, 3), (5000,)))
+    assert len({variant.name for variant in variants(one)}) == len({digest_of(config) for config in found}) == 8
+    assert variants(other) == variants(one) == variants(SweepConfig.model_validate(one.model_dump(exclude_unset=True)))
+    assert all(config.seeds == 3 and "max_turns" not in config.solver.model_fields_set for config in found)
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -211,11 +184,7 @@ def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_
         ("most" * 8, "base" * 8),
     ]  # fmt: skip
     assert "each agent's configs with its first" in summary["compared"]
-    stream = io.StringIO()
-    with contextlib.redirect_stdout(stream):
-        tell_report(summary)
-    page = report.html(summary)
-    for told in (stream.getvalue(), page):
+    for told in (said(tell_report, summary), report.html(summary)):
         assert "wide: samples=8" in told and "after Holm" in told and "each agent" in told
     assert summary["criteria"][0]["name"].startswith("hc (base): ")
 

@@ -5,14 +5,14 @@ import io
 import json
 
 import pytest
-from rich.console import Console
 
-from hc_ray.domain.events import EngineUse, PostState, SlotUse
+from hc_ray.domain.events import EngineUse, PostState, SlotUse, TrialStart
 from hc_ray.reports.progress import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.node_probe import Slots
+from tests.fakes.screen import drawn
 
 SANDBOX, VERIFIER = "sandbox_slot", "verifier_slot"
 EVENTS = [
@@ -45,22 +45,13 @@ def test_a_node_is_shown_with_its_slots_its_engines_and_what_is_wrong_with_it():
 
 
 def test_the_live_display_lists_nodes_where_there_are_several_or_one_is_in_trouble():
-    from hc_ray.domain.events import TrialStart
-
     progress = Progress(2, stream=io.StringIO())
-    begun = TrialStart(trial="t", task="greeting", agent="raw", seed=0)
-
-    def shown():
-        console = Console(file=io.StringIO(), width=120)
-        console.print(progress.render())
-        return console.file.getvalue()
-
-    for event in (begun, *EVENTS[:2]):
+    for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
         progress.emit(event)
-    assert "node" not in shown()
+    assert "node" not in drawn(progress)
     for event in EVENTS[2:]:
         progress.emit(event)
-    assert "7.5 of 8, 2.5 queued" in shown() and "no answer from the Docker daemon" in shown()
+    assert "7.5 of 8, 2.5 queued" in drawn(progress) and "no answer from the Docker daemon" in drawn(progress)
 
 
 def test_status_tells_the_same_from_the_journal(tmp_path):

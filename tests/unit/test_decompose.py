@@ -6,24 +6,13 @@ import pytest
 
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.prompt import Completion, Malformed
-from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.search.decompose import GENERIC
-from hc_ray.spec.reading import read_spec
-from tests.fakes.trial import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from tests.fakes.trial import BROKEN, WRONG, Bench, scripted
 
-SPEC = read_spec(INSTRUCTION, Environment())
 PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": ""},
          {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError."},
          {"name": "check", "goal": "Look at the example once more.", "hint": ""}]  # fmt: skip
-
-
-def test_a_model_is_asked_with_a_schema_and_its_parts_are_read():
-    prompt = decompose.ask(SPEC, seed=1)
-    assert INSTRUCTION.strip() in prompt.messages[0].content and prompt.role == "decomposer"
-    assert prompt.schema_ is not None and '"maxItems": 5' in json.dumps(prompt.schema_)
-    parts = decompose.read(Completion(text=json.dumps({"parts": PARTS})))
-    assert [part.model_dump() for part in parts] == PARTS
 
 
 @pytest.mark.parametrize("text", ["", "{", "}{", "null", "{}", "parts: 3", '{"parts": null}', "\0", *(
@@ -32,12 +21,6 @@ def test_a_model_is_asked_with_a_schema_and_its_parts_are_read():
         [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
 def test_what_is_no_list_of_parts_is_malformed(text):
     assert isinstance(decompose.read(Completion(text=text)), Malformed)
-
-
-async def test_unless_a_model_is_asked_for_parts_nobody_is_told_any():
-    bench = Bench(scripted(WRONG, BROKEN, RIGHT))
-    outcome = await bench.solve("hc")
-    assert {prompt.role for prompt in bench.prompts} == {"tester", "solver"} and outcome.subtasks == ()
 
 
 def decomposed(parts):

@@ -13,7 +13,6 @@ from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings,
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import NamedFile, Spec
-from tests.fakes import unsteady_model
 
 INSTRUCTION = "Write the sum to `/app/sum.txt`.\n\nAn empty file gives 0.\n"
 SPEC = Spec(
@@ -129,14 +128,6 @@ def test_readings_are_read_line_by_line_and_quote_the_task_even_with_a_bar():
     assert [(one.quote, one.reason) for one in found.values()] == [
         ("a | b", "no reason"), ("a | b", ""), ("no marks", "so")
     ]  # fmt: skip
-
-
-def test_a_played_model_s_second_reading_is_asked_for_in_words_that_it_knows():
-    tests = written(ANSWER).tests
-    seen = file_tester.Seen(spec=SPEC, environment="", files="", max_tokens=100, temperature=0.0)
-    prompt = file_tester.ask_reading(seen, 0, tests)
-    said = unsteady_model.answer({"messages": [one.model_dump() for one in prompt.messages], "seed": 0})
-    assert set(read_readings(Completion(text=said))) == {"test_small", "test_file"}
 
 
 def test_what_stands_beside_a_heading_counts_as_one_of_its_items():

@@ -11,7 +11,6 @@ import pytest
 
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.runner_build import inside_modules
-from tests.fakes.machine import THREAD_EXIT
 
 
 class Ground:
@@ -142,24 +141,6 @@ def test_what_outlives_the_script_is_dead_before_the_reward_is_read(ground, tmp_
     assert beats > 0
     subprocess.run(["sleep", "0.3"], check=True)
     assert (tmp_path / "beat").stat().st_size == beats
-
-
-def test_what_lives_on_in_other_threads_than_its_first_is_dead_before_the_reward_is_read(ground, tmp_path):
-    headless = f"""import ctypes, os, threading, time
-def beat():
-    while True:
-        for name in (os.environ["LOGS"] + "/reward.txt", "beat"):
-            with open(name, "a") as file:
-                file.write("1")
-        time.sleep(0.01)
-threading.Thread(target=beat).start()
-ctypes.CDLL(None).syscall(ctypes.c_long({THREAD_EXIT}), 0)
-"""
-    (tmp_path / "headless.py").write_text(headless)
-    report = ground.run(f"export LOGS; setsid {sys.executable} headless.py &\nsleep 0.5\necho 0 > $LOGS/reward.txt\n")
-    beats = (tmp_path / "beat").stat().st_size
-    subprocess.run(["sleep", "0.3"], check=True)
-    assert report["exit"] == 0 and (tmp_path / "beat").stat().st_size == beats > 0
 
 
 def test_a_script_past_its_time_is_killed_with_all_it_started(ground):

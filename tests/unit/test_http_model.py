@@ -133,12 +133,6 @@ async def test_a_port_where_nobody_listens_and_a_request_past_its_time_are_engin
             await model.complete(TEXT)
 
 
-async def test_no_more_requests_are_in_flight_than_allowed():
-    async with speaking(delay=0.05, client={"parallel": 3}) as (server, model):
-        await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
-        assert server.most_at_once == 3
-
-
 async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero_and_has_no_knee():
     async with speaking(usage=False) as (_, model):
         answer = await model.complete(TEXT)
@@ -183,14 +177,6 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
     count = iter(range(1000))
     async with speaking(lambda body: str(next(count))) as (_, model):
         assert not (await probe(model)).seed
-
-
-async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
-    async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
-        curve, speed = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
-        rates = {level.concurrency: level.output_tokens_per_second for level in curve}
-        assert rates[1] < rates[2] < rates[4]
-        assert speed.knee in (4, 8) and speed.completion_tokens_per_second > max(rates.values())
 
 
 async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch):
@@ -305,11 +291,11 @@ async def test_as_many_requests_as_allowed_are_under_way_at_once_and_no_pool_hol
         most.append(max(pools[0]._busy))
         return "x"
 
-    async with speaking(answer, client={"parallel": 12}) as (_, model):
+    async with speaking(answer, client={"parallel": 12}) as (server, model):
         pools.append(model._client)
-        answers = await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
-        assert [one.text for one in answers] == ["x"] * 12 and not any(pools[0]._busy)
-    assert 0 < max(most) <= POOL
+        answers = await asyncio.gather(*(model.complete(TEXT) for _ in range(24)))
+        assert [one.text for one in answers] == ["x"] * 24 and not any(pools[0]._busy)
+    assert 0 < max(most) <= POOL and server.most_at_once == 12
 
 
 async def test_a_request_that_needs_no_slot_finds_a_free_connection_beside_long_answers():

@@ -14,6 +14,7 @@ from hc_ray.cli import app as cli
 from hc_ray.machine import cleanup, owner
 from hc_ray.machine.owner import current_owner, is_alive, is_leftover, label, machine, on_own_disk
 from hc_ray_actors.jobs import doctor
+from tests.fakes.processes import wait
 
 DEAD = f"999999999-1@{machine()}"
 BOOT, NAMESPACE = machine().split(":")
@@ -77,49 +78,36 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place):
+def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place, sleeper):
     """A process that wrote its title over its environment has lost its label."""
     dead, alive = _folder(place, "hc-ray-ray-dead", DEAD), cleanup.owned_folder("ray")
     (alive / "engine.log").touch()
 
     def start(folder, mode):
         with (folder / "engine.log").open(mode) as log:
-            return subprocess.Popen(["sleep", "600"], env={"PATH": os.defpath}, stdin=log if mode == "r" else None,
-                                    stdout=log if mode == "a" else subprocess.DEVNULL)  # fmt: skip
+            return sleeper(env={"PATH": os.defpath}, stdin=log if mode == "r" else None,
+                           stdout=log if mode == "a" else subprocess.DEVNULL)  # fmt: skip
 
     writer, others = start(dead, "a"), [start(dead, "r"), start(alive, "a")]
-    try:
-        named = f"process {writer.pid} sleep"
-        assert named in cleanup.reap_processes(dry=True) and writer.poll() is None
-        assert named in cleanup.reap_processes() and writer.wait(10) == -9
-        time.sleep(0.1)
-        assert all(other.poll() is None for other in others)
-    finally:
-        for one in (writer, *others):
-            one.kill()
-            one.wait()
+    named = f"process {writer.pid} sleep"
+    assert named in cleanup.reap_processes(dry=True) and writer.poll() is None
+    assert named in cleanup.reap_processes() and writer.wait(10) == -9
+    time.sleep(0.1)
+    assert all(other.poll() is None for other in others)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not():
+def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not(sleeper):
     def start(said):
-        environment = {"PATH": os.defpath, **({} if said is None else {cleanup.OWNER_VARIABLE: said})}
-        return subprocess.Popen(["sleep", "600"], env=environment)
+        return sleeper(env={"PATH": os.defpath, **({} if said is None else {cleanup.OWNER_VARIABLE: said})})
 
     dead, others = start(DEAD), [start(said) for said in [label(), None, *OTHERS]]
-    try:
-        named = f"process {dead.pid} sleep"
-        until = time.monotonic() + 10  # until then the child may still be a copy of this process
-        while named not in cleanup.reap_processes(dry=True) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert dead.poll() is None and named in cleanup.reap_processes() and dead.wait(10) == -9
-        time.sleep(0.1)
-        assert all(other.poll() is None for other in others)
-        assert not any(str(other.pid) in line.split() for other in others for line in cleanup.reap_processes())
-    finally:
-        for process in (dead, *others):
-            process.kill()
-            process.wait()
+    named = f"process {dead.pid} sleep"
+    wait(lambda: named in cleanup.reap_processes(dry=True), 10, "the child, which may still be a copy of this process")
+    assert dead.poll() is None and named in cleanup.reap_processes() and dead.wait(10) == -9
+    time.sleep(0.1)
+    assert all(other.poll() is None for other in others)
+    assert not any(str(other.pid) in line.split() for other in others for line in cleanup.reap_processes())
 
 
 def test_scratch_of_a_killed_build_or_download_is_removed_when_nobody_can_be_at_work_in_it(tmp_path, monkeypatch):

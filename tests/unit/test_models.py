@@ -45,15 +45,6 @@ def shelf(tmp_path, home, monkeypatch):
     return stock
 
 
-def test_every_shipped_entry_is_whole_and_names_its_own_file():
-    entries = catalogue.catalogue()
-    assert NAME in entries
-    for name, entry in entries.items():
-        assert (catalogue.configs_dir() / "models" / f"{name}.yaml").is_file()
-        assert len(entry.sha256) == 64 and entry.license and entry.size_bytes > 0
-        assert entry.profile.measured != "not measured"
-
-
 def test_weights_are_pulled_once_checked_and_readable_by_everybody(shelf, tmp_path):
     shelf()
     with pytest.raises(ModelError, match="hc-ray models pull tiny"):

@@ -68,14 +68,6 @@ async def test_an_agent_that_asks_for_ever_ends_with_what_it_has_when_nothing_is
     assert outcome.turns == len(bench.prompts) and (why == "tokens" or outcome.turns == 3)
 
 
-async def test_an_agent_that_makes_nothing_hands_in_the_untouched_workspace(own) -> None:
-    bench = Bench(scripted(WRONG), verdicts=(False,))
-    outcome = await bench.solve(own("Nothing"))
-    assert outcome.chosen is None and outcome.bits == (False,) and outcome.turns == 0
-    with pytest.raises(KeyError):
-        bench.submitted()
-
-
 async def test_a_candidate_of_another_trial_is_not_handed_in(own) -> None:
     name = own("Foreign")
     await Bench(scripted(WRONG)).solve(name)

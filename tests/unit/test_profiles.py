@@ -100,9 +100,3 @@ def test_a_model_is_prompted_by_the_context_that_is_configured_or_seen(given, se
     found, profile, digest = role_model(engine, Capabilities(context=seen))
     assert (profile.name, profile.context_tokens, found.context_tokens) == (name, context, given)
     assert digest == role_model(engine, Capabilities(context=seen))[2]
-
-
-def test_a_measured_profile_stays_and_only_learns_its_context():
-    engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="smollm2-135m-instruct")
-    profile = role_model(engine, Capabilities(context=32_768))[1]
-    assert (profile.name, profile.form, profile.context_tokens) == ("tiny", "completion", 32_768)

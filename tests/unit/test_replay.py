@@ -1,4 +1,3 @@
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ from hc_ray.domain.config import SelectorName
 from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
-from hc_ray.reports.page import interval_of
 from hc_ray.reports.replay.figures import replay
 from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
-from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 from tests.fakes.suites import call_test
 from tests.fakes.sweepdir import MemoryStore
 
@@ -103,9 +101,8 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
         assert row_of(found, "hc", name)["blind_pass"]["value"] is None
     assert found["graded"] == 0 and row_of(found, "hc", "as run")["measured"] == 1
-    stream = io.StringIO()
-    tell_replay(found, stream)
-    assert "not measured" in stream.getvalue() and "hc-ray audit" in stream.getvalue()
+    text = said(tell_replay, found)
+    assert "not measured" in text and "hc-ray audit" in text
 
 
 def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_nothing_is_chosen():
@@ -147,18 +144,10 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
 
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:
     store = apart()
-    first, second = io.StringIO(), io.StringIO()
     found = replay(store, None)
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(found)) == found == replay(store, None)
     assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
-    tell_replay(found, first)
-    tell_replay(replay(store, None), second)
-    assert first.getvalue() == second.getvalue() and "selection efficiency" in first.getvalue()
-
-
-def test_a_value_without_an_interval_is_shown_alone() -> None:
-    assert interval_of({"value": 2.0, "low": None, "high": None}) == "2.00"
-    assert interval_of(estimators.NOT_MEASURED.model_dump()) == "not measured"
+    assert "selection efficiency" in said(tell_replay, found)
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,16 +1,18 @@
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside.suites import checks
 from hc_ray.search.repair import feedback
 from hc_ray.selftests import runner
+from hc_ray.selftests.suite_runs import SuiteRuns
 from tests.fakes.folder_place import FolderPlace, FolderSandbox
 from tests.fakes.suites import call_test
 
@@ -136,15 +138,6 @@ async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(san
     assert [cell.outcome for cell in cells] == ["pass", "fail", "error"]
 
 
-async def test_repeats_run_every_test_so_often(sandbox):
-    await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns() % 10**12\n"})
-    tests = [call_test("a", "f(1)", None)]
-    suite, drive = runner.steps(tests, sandbox.workdir, repeats=3)
-    await suite.on(sandbox)
-    (runs,) = runner.read_runs((await drive.on(sandbox)).stdout, tests)
-    assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
-
-
 async def test_a_report_that_was_cut_short_marks_the_rest_as_errors():
     tests = [call_test("a", "f(1)", None), call_test("b", "f(2)", None)]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
@@ -182,3 +175,37 @@ async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_gai
     cells = await run(sandbox, [*tests, call_test("c", "f(3)", "3")])
     assert [cell.outcome for cell in cells] == ["error", "error", "pass"]
     assert cells[0].detail.startswith("ChildProcessError: the interpreter that runs the calls ended, twice")
+
+
+CALL = call_test("a", "f(1)", None)
+
+
+def runs() -> tuple[FolderPlace, SuiteRuns]:
+    place = FolderPlace({"m.py": "def f(x):\n    return 0\n"}, quick=True)
+    return place, SuiteRuns(SandboxForks(place, TASK, "trial"))
+
+
+def answer(value: int) -> dict[str, str]:
+    return {"m.py": f"def f(x):\n    return {value}\n"}
+
+
+async def test_every_test_runs_so_often_in_a_fork_of_its_own_and_in_none_without_tests():
+    place, suite = runs()
+    assert await suite.repeat("c", {}, [], repeats=3) == () and not place.made
+    (cells,) = await suite.repeat("c", answer(7), [CALL], repeats=3)
+    assert [cell.observed for cell in cells] == ["7"] * 3
+    assert [sandbox.closed for sandbox in place.made] == [False, True], "the base stays, the fork goes"
+    await suite.forks.close()
+
+
+async def test_what_cannot_be_written_is_the_candidate_s_fault_in_every_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(self: FolderSandbox, files: Mapping[str, bytes], *, mode: int = 0) -> None:
+        if answer(1)["m.py"].encode() in files.values():
+            raise ValueError("m.py is a folder")
+
+    monkeypatch.setattr(FolderSandbox, "put", refuses)
+    place, suite = runs()
+    cells = await suite.try_out("c", answer(1), [CALL, CALL.model_copy(update={"id": "b"})])
+    assert [cell.outcome for cell in cells] == ["error"] * 2 and "m.py is a folder" in cells[0].detail
+    assert [sandbox.closed for sandbox in place.made] == [False, True]
+    await suite.forks.close()

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from hc_ray.domain.config import EngineConfig, Sampling
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Message, Prompt
-from hc_ray.engines import catalogue
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.probe import probe
 from hc_ray_actors.engine import Endpoint, Engine, open_model
@@ -115,14 +113,11 @@ async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_
 async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
     sampling = Sampling(top_p=0.9, top_k=40)
     with EngineServer(echo_request) as server:
-        engine, profile, digest = role_model(
-            EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
-        )
+        config = EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
+        engine, profile, digest = role_model(config)
         endpoint = await Engine(engine).start()
-        setup, trials = (
-            RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest),
-            Trials("t", None),
-        )
+        trials = Trials("t", None)
+        setup = RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest)
         await trials.arrange({"solver": setup}, {})
         asked = len(server.bodies())
         await trials.role("solver", 0).model.complete(TEXT)
@@ -146,17 +141,3 @@ async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of
     bent = engine.model_copy(update={"sampling": Sampling(repetition_penalty=1.1)})
     assert role_model(engine)[2] != role_model(bent)[2] and role_model(bent)[1].sampling.repetition_penalty == 1.1
     assert role_model(engine)[2] == role_model(engine.model_copy(update={"sampling": Sampling()}))[2]
-
-
-def test_a_model_s_profile_may_say_how_it_is_sampled() -> None:
-    path = catalogue.remote_profile_path("m")
-    path.parent.mkdir(parents=True)
-    path.write_text(yaml.safe_dump({"sampling": {"top_k": 20, "top_p": 0.8}}))
-    engine, profile, _ = role_model(EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m"))
-    assert profile.sampling == Sampling(top_p=0.8, top_k=20) == engine.sampling
-
-
-@pytest.mark.parametrize("wrong", [{"top_p": 0}, {"top_p": 1.1}, {"top_k": -1}, {"min_p": 1.5}, {"temperature": 1}])
-def test_a_sampling_that_is_none_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        EngineConfig.model_validate({"sampling": wrong})

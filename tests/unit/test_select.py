@@ -1,17 +1,16 @@
 import itertools
 import random
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.domain.config import SelectorName
-from hc_ray.domain.suite import Cell, Outcome, PassMatrix, SelfTest
+from hc_ray.domain.config import SELECTORS, SelectorName
+from hc_ray.domain.suite import Cell, Outcome, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
 from tests.fakes import selection_world
 from tests.fakes.suites import call_test, matrix_of
-
-SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 
 
 def column(number: int, **more: float) -> SelfTest:
@@ -90,13 +89,37 @@ def test_an_empty_pool_chooses_nobody_and_wrong_columns_are_refused() -> None:
         select(matrix_of(["+"]), "mbr", tests=[])
 
 
-OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "error", "skipped", "timeout")
+@pytest.mark.parametrize("name", SELECTORS)
+def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
+    file = SelfTest(id="t0", category="existence", subject=Subject(kind="file", path="m.py"),
+                    expectation=Property(name="exists"))  # fmt: skip
+    tests = (file, call_test("t1", "f(4)", "8"))
+    matrix = matrix_of(["+!"] * 20 + ["++"], [["yes", None]] * 20 + [["yes", "8"]])
+    assert select(matrix, name, tests=tests).chosen == "c20"
+
+
+@pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
+@pytest.mark.parametrize(("confidence", "right"), [(0.7, True), (0.6, False)])
+def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(name, confidence, right):
+    tests = [call_test(f"t{i}", f"f({i})", confidence=confidence) for i in range(3)]
+    chosen = select(matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3]), name, tests=tests).chosen
+    assert chosen == "c30" if right or name == "max_pass" else chosen == "c0"
+
+
+@pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
+@pytest.mark.parametrize("tester", ["", "model"])
+def test_copies_never_outvote_who_also_runs_where_the_instruction_allows_it(name, tester):
+    runs = {"category": "edge_case", "expectation": Property(name="runs"), "weight": 0.3, "tester": tester}
+    tests = [call_test("t0", "f(0)", confidence=0.9), call_test("t1", confidence=0.5, **runs)]
+    matrix = matrix_of(["+-"] * 30 + ["++"], [["1", "raises IndexError"]] * 30 + [["1", "1"]])
+    chosen = select(matrix, name, tests=tests).chosen
+    assert chosen == "c30" if not tester or name == "max_pass" else chosen == "c0"
 
 
 @given(st.data())
 def test_any_matrix_has_a_choice_that_does_not_depend_on_the_order_of_tests(data: st.DataObject) -> None:
     height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 5))
-    cell = st.builds(Cell, outcome=st.sampled_from(OUTCOMES), observed=st.sampled_from([None, "1", "2"]))
+    cell = st.builds(Cell, outcome=st.sampled_from(get_args(Outcome)), observed=st.sampled_from([None, "1", "2"]))
     cells = tuple(tuple(data.draw(cell) for _ in range(width)) for _ in range(height))
     names = tuple(f"c{i}" for i in range(height))
     matrix = PassMatrix(candidates=names, tests=tuple(f"t{j}" for j in range(width)), cells=cells)

@@ -1,10 +1,9 @@
-import io
-
 import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import trial_text, trial_view
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 
 
 def described(*trial, of=sweepdir.add_told_trial, **more):
@@ -12,10 +11,8 @@ def described(*trial, of=sweepdir.add_told_trial, **more):
     return trial_view.describe(store, of(store, *trial, **more))
 
 
-def told(about=None, verbose=False) -> str:
-    stream = io.StringIO()
-    trial_text.tell(about or described(), verbose=verbose, stream=stream)
-    return stream.getvalue()
+def told(about=None, verbose=False):
+    return said(trial_text.tell, about or described(), verbose=verbose)
 
 
 def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_and_verdict() -> None:
@@ -32,7 +29,6 @@ def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are
     lines = told().splitlines()
     (marked,) = [line for line in lines if line.startswith("*")]
     assert "c0.1" in marked and any(line.startswith("c0.1 (submitted): double.py") for line in lines)
-    lines = told().splitlines()
     (row,) = [line.split() for line in lines if line.startswith("t2 ")]
     assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
 

@@ -71,10 +71,8 @@ def test_a_shown_answer_outweighs_a_guess_and_has_its_sentence():
 
 @pytest.mark.parametrize(("text", "calls"), [
     ("Write `m.py` with `f(text, n)`.", []),
-    (
-        "Write `m.py`:\n\n```python\ndef f(a: list[str]):\n```\n",
-        ["f(['b', 'a', 'c'])", "f([])", "f(['', 'a', 'A'])"],
-    ),
+    ("Write `m.py`:\n\n```python\ndef f(a: list[str]):\n```\n",
+     ["f(['b', 'a', 'c'])", "f([])", "f(['', 'a', 'A'])"]),
     ("Write `m.py` with `f(x)`. `f({'k': 1})` returns `1`.", ["f({'k': 1})", "f({'a': 1, 'b': 2})", "f({})"]),
     ("Write `m.py` with `f(x)`. `f('a-b')` returns `1`.", ["f('a-b')"]),
     ("Write `m.py` with `f(x)`. `f((1, 2))` returns `1`.", ["f((1, 2))"]),

@@ -119,9 +119,7 @@ def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(monkeypat
     assert plain == prompts_of(SolverConfig()) != used != learned
 
 
-ANSWER = (
-    "import csv\n\n\ndef f(path):\n    with open(path) as file:\n        return [row for row in csv.reader(file)]\n"
-)
+ANSWER = "import csv\n\n\ndef f(path):\n    with open(path) as file:\n        return list(csv.reader(file))\n"
 
 
 def solved(count: int = 6, *, tasks: int = 3, failed: int = 0, kind: str = "csv", text: str = ANSWER) -> list[Solved]:
@@ -169,14 +167,6 @@ def test_of_tasks_that_ask_for_no_file_of_one_suffix_nothing_is_learned(kind):
     assert found.skill is None and "no file of one known suffix" in found.why
 
 
-def test_a_line_with_a_word_of_one_task_is_left_out(monkeypatch):
-    said = "They open files in a with block."
-    assert said in common(solved())
-    monkeypatch.setattr(NOBODY, "found", lambda text: {"word": "x-y"} if text == said else {})
-    blocked = lesson(solved())
-    assert blocked.skill and said not in blocked.skill.body and "held words of one task" in blocked.why
-
-
 def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     """A finished sweep of ``hc`` on two tasks, all passed, with what its trials leave."""
     texts = {"zymogrel-one": CSV, "two": CSV.replace("sums", "counts")}
@@ -186,10 +176,7 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     store = sweep(dataset=str(folder / "dataset"), **config)
     for number in range(6):
         task = sealed.tasks[number % 2]
-        add_trial(store, task.name, "hc", True, seed=number)
-        (trial,) = {path.split("/")[1] for path in store.list("trials")} - {
-            path.split("/")[1] for path in store.files if path.endswith("/config.json") and path.startswith("trials")
-        }  # fmt: skip
+        trial = add_trial(store, task.name, "hc", True, seed=number)
         store.write(f"trials/{trial}/config.json", json.dumps({"task_digest": task.digest, "agent": "hc"}).encode())
         store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"extra": {"chosen": "c1.0"}}).encode())
         handed = [{"id": "c1.0", "files": {"total.py": answer}, "plan": "steps"}]
@@ -223,21 +210,17 @@ def test_nothing_is_learned_from_a_holdout_or_where_there_is_no_sweep(tmp_path, 
     assert cli.run(["skills", "learn", str(tmp_path)]) == 2 and "no sweep.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("hint", "named"), [("Mind the zymogrel.", "zymogrel"), ("As in sort-them.", "sort-them")])
-def test_a_hint_that_speaks_of_one_task_is_refused(hint, named):
+@pytest.mark.parametrize(("hint", "named"), [
+    ("Mind the zymogrel.", "zymogrel"), ("As in sort-them.", "sort-them"), ("Mind circuit-fibsqrt.", "fibsqrt"),
+    ("Mind Corewars and empty input.", "corewars"), ("As for winning_avg_corewars.", "corewars"),
+])  # fmt: skip
+def test_a_hint_that_speaks_of_one_task_of_the_dataset_or_of_terminal_bench_is_refused(hint, named):
+    said = {"sort-them": "Sort it.", "other": "Feed the zymogrel.", "third": "Sort it, with corewars and fibsqrt."}
     tasks = [Task(name=f"x/{name}", digest="a" * 64, instruction=text, environment=Environment())
-             for name, text in (("sort-them", "Sort it."), ("other", "Feed the zymogrel."))]  # fmt: skip
+             for name, text in said.items()]  # fmt: skip
     with pytest.raises(ConfigError, match=named):
         task_choice.hint_is_general(hint, tasks)
     task_choice.hint_is_general("Mind empty input and sort twice.", tasks)
-
-
-@pytest.mark.parametrize("said", ["circuit-fibsqrt", "Corewars", "winning_avg_corewars"])
-@pytest.mark.parametrize("instruction", ["Sort it.", "Sort it, with corewars and fibsqrt."])
-def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_dataset_says(said, instruction):
-    tasks = [Task(name="x/sort-them", digest="a" * 64, instruction=instruction, environment=Environment())]
-    with pytest.raises(ConfigError, match=r"fibsqrt|corewars"):
-        task_choice.hint_is_general(f"Mind {said} and empty input.", tasks)
 
 
 def test_no_skill_speaks_of_a_task_of_terminal_bench(home, tmp_path):

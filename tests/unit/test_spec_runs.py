@@ -18,10 +18,8 @@ def shown(text: str) -> list[tuple[str, str, str | None]]:
     ("# ./x.sh 4\n8", [("./x.sh 4", "8\n")]),
     ("$ printf 'p\\nq\\n' | sh x.sh 1\np", [("printf 'p\\nq\\n' | sh x.sh 1", "p\n")]),
     ("$ sh x.sh <<END\n> one\n> END\nONE\n$ sh x.sh 3\n9", [("sh x.sh 3", None)]),
-    (
-        "$ sh x.sh 0\n$ sh x.sh 1\nyes\n$ echo $?\n0",
-        [("sh x.sh 0", None), ("sh x.sh 1", "yes\n"), ("echo $?", "0\n")],
-    ),
+    ("$ sh x.sh 0\n$ sh x.sh 1\nyes\n$ echo $?\n0",
+     [("sh x.sh 0", None), ("sh x.sh 1", "yes\n"), ("echo $?", "0\n")]),
     ("$ chmod +x x.sh\n$ ./x.sh 3\n9", [("./x.sh 3", "9\n")]),
     ("$ python3 x.py \\\n>   --all\n9", []),
     ("$ sh x.sh\n  a\n\n  b", [("sh x.sh", "  a\n\n  b\n")]),

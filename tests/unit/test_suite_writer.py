@@ -1,4 +1,3 @@
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +8,13 @@ from hc_ray.cli.config_loader import load_config
 from hc_ray.domain.config import EngineConfig, SolverConfig, SweepConfig, TestgenConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.prompt import Prompt
-from hc_ray.domain.suite import ExpectedValue, GateVerdict, SelfTest, Subject, Suite
+from hc_ray.domain.suite import GateVerdict, Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.reports.trial_text import tell_suite
 from hc_ray.reports.trial_view import told_suite
 from hc_ray.selftests.suite_writer import suite_key
 from hc_ray_actors.jobs.testers import with_testers
+from tests.fakes.screen import said
 from tests.fakes.suites import call_test
 from tests.fakes.testers import a_tester, suite_of
 
@@ -104,12 +104,8 @@ def test_every_set_of_testers_has_a_suite_and_a_tester_a_name_by_model_server_or
 def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("roles:\n  tester:\n  - model: small\n  - {kind: scripted, script: 'a:b'}\n  solver: {model: s}\n")
-    roles = load_config(path).roles
-    assert {role: engine.label for role, engine in roles.items()} == {
-        "tester": "small",
-        "tester_2": "a:b",
-        "solver": "s",
-    }
+    labels = {role: engine.label for role, engine in load_config(path).roles.items()}
+    assert labels == {"tester": "small", "tester_2": "a:b", "solver": "s"}
     known = together({"tester": writer("x", "1"), "tester_2": writer("y", "2"), "solver": writer("z", "3")})
     assert set(known) == {"tester", "solver"} and [one.label for one in known["tester"].others] == ["y"]
 
@@ -120,31 +116,18 @@ def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str,
         SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
-def call(identity: str, source: str, value: str) -> SelfTest:
-    return call_test(identity, source, value, sentence="It doubles.\nAlways.")
-
-
-COMMAND = SelfTest(id="shell", category="edge_case", subject=Subject(kind="command", path="t.sh"), input="a.txt",
-                   expectation=ExpectedValue(value="2"))  # fmt: skip
-SUITE = Suite(
-    tests=(call("good", "f(2)", "4"), call("bad", "f(3)", "7"), COMMAND),
-    dropped=(call("good!", "f(1)", "9"),),
-    gate=(GateVerdict(id="good", admitted=True, reason="admitted"),
-          GateVerdict(id="good!", admitted=False, reason="contradicts\n'good'")),
-    matrix={"r1": ("good",), "r2": ()},
-    assumptions=("boundary has only 1 tests.",), uncertainties=("Is 0 doubled?",), notes=("Mutants: not measured.",),
-    reflections=("Round 1: 3 tests.",),
-)  # fmt: skip
-
-
 def test_a_reader_sees_what_was_understood_and_of_an_older_suite_what_it_has():
-    stream = io.StringIO()
-    tell_suite(told_suite(SUITE.model_dump(mode="json")), stream)
-    text = stream.getvalue()
-    for part in ("boundary has only 1 tests.", "Is 0 doubled?", "Mutants: not measured.",
-                 "Round 1: 3 tests.", "happy_path 2/3"):  # fmt: skip
+    verdicts = [GateVerdict(id=name, admitted=True, reason="admitted") for name in ("good", "bad")]
+    suite = Suite(
+        tests=(call_test("good", "f(2)", "4"), call_test("bad", "f(3)", "7")),
+        dropped=(call_test("good!", "f(1)", "9"),),
+        gate=(*verdicts, GateVerdict(id="good!", admitted=False, reason="contradicts\n'good'")),
+        matrix={"r1": ("good",), "r2": ()}, assumptions=("boundary has only 1 tests.",),
+        uncertainties=("Is 0 doubled?",), notes=("Mutants: not measured.",), reflections=("Round 1: 3 tests.",),
+    )  # fmt: skip
+    text = said(tell_suite, told_suite(suite.model_dump(mode="json")))
+    for part in (*suite.assumptions, *suite.uncertainties, *suite.notes, *suite.reflections, "happy_path 2/3"):
         assert part in text
-    assert SUITE.covered == 0.5
-    stream = io.StringIO()
-    tell_suite(told_suite({"tests": [], "gate": []}), stream)
-    assert " ".join(stream.getvalue().split()) == "Self-tests: 0 admitted of 0 generated no test was written"
+    assert suite.covered == 0.5
+    text = said(tell_suite, told_suite({"tests": [], "gate": []}))
+    assert " ".join(text.split()) == "Self-tests: 0 admitted of 0 generated no test was written"

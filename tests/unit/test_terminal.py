@@ -5,15 +5,15 @@ import pytest
 from hc_ray.domain import events
 from hc_ray.reports.progress import SweepState, clock
 from hc_ray.reports.terminal import Progress, printable, say, table
+from tests.fakes.screen import drawn, said
 
 
 class Clock:
     """A clock that tests move by hand."""
 
-    def __init__(self) -> None:
-        self.time = 0.0
+    time = 0.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.time
 
 
@@ -81,14 +81,9 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     progress = Progress(5, stream=io.StringIO(), estimated_seconds=600)
     progress.emit(started("a", "wide"))
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
-    text = shown(progress)
-    assert (
-        "hc (wide)" in text
-        and "0/5 trials" in text
-        and "75%" in text
-        and "verified c0.1: 3/4" in text
-        and "about 10 min 00 s left" in text
-    )
+    text = drawn(progress)
+    for part in ("hc (wide)", "0/5 trials", "75%", "verified c0.1: 3/4", "about 10 min 00 s left"):
+        assert part in text
     now = Clock()
     progress = Progress(1, stream=io.StringIO(), now=now)
     progress.emit(started("a"))
@@ -98,7 +93,7 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     now.time = 103
     progress.doing("exporting to MLflow")
     now.time = 107
-    text = shown(progress)
+    text = drawn(progress)
     assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
     # There is nothing left to estimate, and nobody who should beat.
     assert "left" not in text and "heartbeat" not in text
@@ -151,17 +146,6 @@ def test_durations_read_well(seconds: float, text: str) -> None:
 
 def test_what_a_model_wrote_cannot_command_the_terminal() -> None:
     evil = "a\x1b]0;title\x07b\x9b31mc\rd\x7f\u202ee"
-    stream = io.StringIO()
-    say(evil, stream=stream)
-    table(("x",), [(evil,)], stream=stream)
-    shown = stream.getvalue()
+    shown = said(say, evil) + said(table, ("x",), [(evil,)])
     assert not set("\x1b\x07\x9b\r\x7f\u202e") & set(shown) and shown.count("␛]0;title␇b") == 2
     assert printable("one\r\n\ttwo é 漢") == "one\n\ttwo é 漢"
-
-
-def shown(progress: Progress) -> str:
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=120)
-    console.print(progress.render())
-    return console.file.getvalue()  # type: ignore[attr-defined]

@@ -42,11 +42,8 @@ def test_of_answers_and_refusals_the_inputs_are_kept_and_those_of_another_type_a
 
 
 @pytest.mark.parametrize(("shows", "lines", "inputs"), [
-    (
-        "`sh t.sh a` prints `1`.",
-        "a b\n- 'c d'\n3. sh t.sh --x\n# no\nrm $(ls)\nx; y\nit's\n",
-        ["a b", "'c d'", "--x"],
-    ),
+    ("`sh t.sh a` prints `1`.", "a b\n- 'c d'\n3. sh t.sh --x\n# no\nrm $(ls)\nx; y\nit's\n",
+     ["a b", "'c d'", "--x"]),
     ("\n\nInput:\n```\n3\n```\nOutput:\n```\n1\n```\n", "4\n- 5 6\nit's\n", ["4\n", "5 6\n", "it's\n"]),
 ])  # fmt: skip
 def test_every_line_is_a_program_s_arguments_or_its_standard_input(shows: str, lines: str, inputs: list[str]) -> None:

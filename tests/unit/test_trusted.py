@@ -17,39 +17,25 @@ SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python
 DEBIAN = Image(
     path=("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"),
     first=("/root/.local/bin",),
-    programs={
-        "python3": ("/usr/bin/python3", "/usr/bin/python3.11"),
-        "sh": ("/usr/bin/sh", "/usr/bin/dash"),
-        "ld": ("/usr/bin/ld", "/usr/bin/x86_64-linux-gnu-ld"),
-    },
+    programs={"python3": ("/usr/bin/python3", "/usr/bin/python3.11"), "sh": ("/usr/bin/sh", "/usr/bin/dash"),
+              "ld": ("/usr/bin/ld", "/usr/bin/x86_64-linux-gnu-ld")},
     pytest="pure",
-    pythons=(
-        Python(
-            path=("/usr/lib/python311.zip", "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload", SITE),
-            sites=(SITE, "/usr/lib/python3/dist-packages", "/usr/lib/python3.11/dist-packages"),
-            user=(USER,),
-            stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"),
-        ),
-    ),
-    sessions=(
-        Session(
-            loaded={
-                "argparse": ("/usr/lib/python3.11/argparse.py",),
-                "json": ("/usr/lib/python3.11/json",),
-                "pytest": ("/opt/hc/lib/pytest_pure/pytest",),
-                "packaging": ("/opt/hc/lib/pytest_pure/packaging",),
-                "helper": ("/usr/lib/python3/dist-packages/helper",),
-                "sys": (),
-            },
-            imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",)},
-            tried=("org", "apport_python_hook"),
-            mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
-        ),
-    ),
+    pythons=(Python(
+        path=("/usr/lib/python311.zip", "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload", SITE),
+        sites=(SITE, "/usr/lib/python3/dist-packages", "/usr/lib/python3.11/dist-packages"), user=(USER,),
+        stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"),
+    ),),
+    sessions=(Session(
+        loaded={"argparse": ("/usr/lib/python3.11/argparse.py",), "json": ("/usr/lib/python3.11/json",),
+                "pytest": ("/opt/hc/lib/pytest_pure/pytest",), "packaging": ("/opt/hc/lib/pytest_pure/packaging",),
+                "helper": ("/usr/lib/python3/dist-packages/helper",), "sys": ()},
+        imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",)}, tried=("org", "apport_python_hook"),
+        mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
+    ),),
     libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
     loader=("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib"),
     perl=("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5"),
-)
+)  # fmt: skip
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
 

@@ -137,7 +137,6 @@ async def test_the_untouched_environment_is_graded_without_a_submission_and_a_ta
     verdict = await verify.grade(task, None, sealed_root=root, place=place)
     assert (verdict.passed, verdict.cause, verdict.submission) == (False, "failed", None)
     assert set(place.made[0].files) == {"/tests/test.sh", "/tests/deep/x.txt"}
-    task, root = sealed
     there = {"exists": ["/usr/bin/python3"], "programs": {"python3": ["/usr/bin/python3"]}}
     place = MemoryPlace(answering(report(), **there))
     verdict = await verify.grade(task, submission({"/usr/bin/python3": "x"}), sealed_root=root, place=place)

@@ -1,6 +1,5 @@
 import os
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,23 +10,10 @@ import pytest
 
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import watchdog
-from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, alone, census, proportional
+from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, alone
 from hc_ray.sandboxes.docker.watchdog import end_first_process
 from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
-from hc_ray.sandboxes.tripwire import (
-    DISK_FLOOR,
-    DISK_STEP,
-    MEMORY_FLOOR,
-    MEMORY_STEP,
-    PATHS_STEP,
-    TASKS_STEP,
-    Signs,
-    Tripwire,
-    available_memory,
-    tasks,
-)
-from tests.fakes.processes import wait
 
 ROOM = 1 << 40
 
@@ -42,13 +28,13 @@ def free(monkeypatch):
 
 
 @pytest.mark.parametrize(("what", "step", "sign"), [
-    ("disk", -DISK_STEP, "disk"),
-    ("paths", -PATHS_STEP, "paths"),
-    ("memory", -MEMORY_STEP, "memory"),
-    ("tasks", TASKS_STEP, "tasks"),
+    ("disk", -tripwire.DISK_STEP, "disk"),
+    ("paths", -tripwire.PATHS_STEP, "paths"),
+    ("memory", -tripwire.MEMORY_STEP, "memory"),
+    ("tasks", tripwire.TASKS_STEP, "tasks"),
 ])  # fmt: skip
 def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free, what, step, sign):
-    wire = Tripwire(Path("/"))
+    wire = tripwire.Tripwire(Path("/"))
     assert not wire.look().any
     setattr(free, what, getattr(free, what) + step // 2)
     assert not wire.look().any
@@ -61,15 +47,15 @@ def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free,
 
 
 def test_a_wire_for_the_disk_alone_is_pulled_by_neither_memory_nor_processes(free):
-    wire = Tripwire(Path("/"), disk_alone=True)
+    wire = tripwire.Tripwire(Path("/"), disk_alone=True)
     wire.look()
-    free.memory, free.tasks = 0, 100 + 2 * TASKS_STEP
+    free.memory, free.tasks = 0, 100 + 2 * tripwire.TASKS_STEP
     assert not any(wire.look())
-    free.disk = DISK_FLOOR // 2
-    assert wire.look() == Signs(disk=True, disk_short=True)
+    free.disk = tripwire.DISK_FLOOR // 2
+    assert wire.look() == tripwire.Signs(disk=True, disk_short=True)
 
 
-@pytest.mark.parametrize("figure", [available_memory, tasks])
+@pytest.mark.parametrize("figure", [tripwire.available_memory, tripwire.tasks])
 def test_what_the_kernel_says_is_read_anew_each_time(figure):
     before, taken, done = figure(), [], threading.Event()
     try:
@@ -82,13 +68,15 @@ def test_what_the_kernel_says_is_read_anew_each_time(figure):
 
 
 def test_a_machine_that_runs_short_is_told_while_something_is_taken_and_a_missing_folder_pulls_no_wire(free, tmp_path):
-    free.disk, free.memory = DISK_FLOOR // 2 + DISK_STEP, MEMORY_FLOOR // 2 + MEMORY_STEP
-    wire = Tripwire(Path("/"))
+    free.disk = tripwire.DISK_FLOOR // 2 + tripwire.DISK_STEP
+    free.memory = tripwire.MEMORY_FLOOR // 2 + tripwire.MEMORY_STEP
+    wire = tripwire.Tripwire(Path("/"))
     assert not wire.look().any
-    free.disk, free.memory = DISK_FLOOR // 2 - DISK_STEP // 2, MEMORY_FLOOR // 2 - MEMORY_STEP // 2
+    free.disk = tripwire.DISK_FLOOR // 2 - tripwire.DISK_STEP // 2
+    free.memory = tripwire.MEMORY_FLOOR // 2 - tripwire.MEMORY_STEP // 2
     pulled = wire.look()
     assert pulled.disk_short and pulled.memory_short and not wire.look().disk_short
-    wire = Tripwire(tmp_path / "gone")
+    wire = tripwire.Tripwire(tmp_path / "gone")
     assert not wire.look().disk and not wire.look().paths
 
 
@@ -106,7 +94,7 @@ def test_folders_are_measured_with_holes_and_links_counted_once_until_enough_was
     assert folder_size(tmp_path, (20_000, 1000))[0] <= 40_000 and folder_size(tmp_path, (1 << 30, 10))[1] == 11
 
 
-def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
+def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path, sleeper):
     # A process of its own: this one holds whatever unlinked files the libraries of earlier tests left open.
     with (tmp_path / "gone").open("wb") as file, (tmp_path / "named").open("wb") as named:
         (tmp_path / "gone").unlink()
@@ -114,80 +102,13 @@ def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
         file.flush()
         named.write(b"x" * 500_000)
         named.flush()
-        holders = [subprocess.Popen(["sleep", "60"], pass_fds=(file.fileno(), named.fileno()),
-                                    stdin=subprocess.DEVNULL) for _ in range(2)]  # fmt: skip
-    try:
-        assert 300_000 <= unlinked_size([*(one.pid for one in holders), holders[0].pid, 1 << 30], 1 << 40) < 500_000
-    finally:
-        for one in holders:
-            one.kill()
-            one.wait()
+        held = {"pass_fds": (file.fileno(), named.fileno()), "stdin": subprocess.DEVNULL}
+        holders = [sleeper(**held).pid for _ in range(2)]
+    assert 300_000 <= unlinked_size([*holders, holders[0], 1 << 30], 1 << 40) < 500_000
 
 
-_HIDES = """
-import ctypes, os, sys, threading, time
-libc, ready = ctypes.CDLL(None), threading.Event()
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-libc.mmap.restype = ctypes.c_void_p
-def nameless(size):
-    file = os.open(f"{sys.argv[1]}/gone", os.O_RDWR | os.O_CREAT)
-    os.unlink(f"{sys.argv[1]}/gone")
-    os.write(file, b"x" * size)
-    return file
-def hold():
-    libc.unshare(0x400)  # from now on this thread has files of its own
-    kept = nameless(300_000), bytearray(b"x") * (64 << 20)
-    mapped = nameless(500_000)
-    libc.mmap(None, 4096, 1, 1, mapped, 0)
-    os.close(mapped)
-    ready.set()
-    time.sleep(60)
-threading.Thread(target=hold).start()
-ready.wait()
-print(flush=True)
-libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
-"""
-
-
-def test_a_process_whose_first_thread_has_ended_is_seen_with_all_that_its_other_threads_hold(tmp_path):
-    hides = subprocess.Popen([sys.executable, "-c", _HIDES, str(tmp_path)], stdout=subprocess.PIPE)
-    try:
-        hides.stdout.readline()
-        wait(lambda: Path(f"/proc/{hides.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 10, "its end")
-        (seen,) = [one for one in census([os.getpid()])[os.getpid()] if one.pid == hides.pid]
-        assert seen.size > 64 << 20 and proportional(hides.pid, 0) > 64 << 20
-        mapped = 500_000 if os.geteuid() == 0 else 0
-        assert 300_000 + mapped <= unlinked_size([hides.pid], 1 << 40) < 310_000 + mapped
-    finally:
-        hides.kill()
-        hides.wait()
-        hides.stdout.close()
-
-
-def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child():
-    quiet = subprocess.Popen(["sleep", "60"])
-    try:
-        assert alone(quiet.pid) and not alone(os.getpid()) and not alone(-1)
-    finally:
-        quiet.kill()
-        quiet.wait()
-
-
-def test_a_census_finds_what_hangs_below_a_process():
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        import time
-
-        time.sleep(30)
-        os._exit(0)
-    try:
-        while not (mine := [one for one in census([os.getpid()])[os.getpid()] if one.pid == child]):
-            pass
-        assert mine[0].size > 0
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child(sleeper):
+    assert alone(sleeper().pid) and not alone(os.getpid()) and not alone(-1)
 
 
 def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
@@ -213,52 +134,17 @@ def played(*written):
 
 
 @pytest.mark.parametrize(("written", "ends"), [
-    ((DISK_STEP - 1, 0), [False, False]),
-    ((0, DISK_STEP), [False, True]),
-    ((2 * DISK_STEP, DISK_STEP), [True, False]),
+    ((tripwire.DISK_STEP - 1, 0), [False, False]),
+    ((0, tripwire.DISK_STEP), [False, True]),
+    ((2 * tripwire.DISK_STEP, tripwire.DISK_STEP), [True, False]),
 ])  # fmt: skip
 def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, written, ends):
     monkeypatch.setattr(watchdog, "census", lambda roots: {pid: [Process(1, 0, 0), Process(2, 0, 0)] for pid in roots})
     monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
     monkeypatch.setattr(threading, "Thread", lambda target, args, **how: SimpleNamespace(start=lambda: target(*args)))
     watch, sandboxes = played(*written)
-    watch._look(Signs(disk=True, disk_short=True))
+    watch._look(tripwire.Signs(disk=True, disk_short=True))
     assert [bool(one.ended) for one in sandboxes] == ends
-
-
-def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_asked_of_it(monkeypatch):
-    looked = []
-    running = {0: [Process(10, 0, 0)], 1: [Process(20, 0, 0), Process(21, 0, 0)]}
-    monkeypatch.setattr(
-        watchdog, "census", lambda roots: looked.append(list(roots)) or {pid: running[pid] for pid in roots}
-    )
-    monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
-    monkeypatch.setattr(watchdog, "alone", lambda first: first not in with_children)
-    with_children = {0}
-    watch, (calm, busy) = played(0, 0)
-    measured = dict.fromkeys(map(id, (calm, busy)), 0.0)
-    watch._disk_fault = lambda sandbox, *given, **how: (
-        watch._measured.update({id(sandbox): (measured[id(sandbox)], 0.0, 0)}) or ""
-    )
-
-    def look():
-        looked.clear()
-        watch._look(Signs())
-        return sorted(pid for roots in looked for pid in roots), watch._stirred.is_set()
-
-    assert look() == ([0, 1], True)  # their commands are to be answered
-    calm.process.at_work = busy.process.at_work = False
-    assert look() == ([0, 1], True)  # their files were not measured since
-    measured = dict.fromkeys(measured, float("inf"))
-    assert look() == ([0, 1], True)  # the walk over processes saw none of one sandbox, but the kernel knows a child
-    with_children.clear()
-    assert look() == ([0, 1], True)
-    assert look() == ([1], True)  # something that a command left runs on
-    running[1].pop()
-    assert look() == ([1], False)
-    assert look() == ([], False)
-    calm.process.asked = object()
-    assert look() == ([0], False)
 
 
 def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():

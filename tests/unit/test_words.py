@@ -1,5 +1,3 @@
-import contextlib
-import io
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +12,7 @@ from hc_ray.reports.report import summarise
 from hc_ray.reports.sweep_page import tell_result
 from hc_ray.statistics.estimators import minimal_detectable_effect
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 
 
 class Planned(BaseModel, extra="allow"):
@@ -24,24 +23,19 @@ def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
     config = more.pop("config", SweepConfig())
     taken = tuple(Task(name=f"task-{i}", digest=str(i), instruction="x", environment=Environment())
                   for i in range(tasks))  # fmt: skip
-    fields: dict[str, Any] = {"out": "runs/x", "config": config, "configs": (),
-                              "arms": len(set(config.agents) - {"oracle", "nop"}), "taken": taken,
-                              "refused": tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker")
-                                               for i in range(refused)),
-                              "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken
-                                              for a in config.agents), "done": 0, "estimated_tokens": 40000,
-                              "estimated_seconds": 320.0, "minimal_effect": minimal_detectable_effect(tasks),
-                              "sandbox": "bwrap", "sandbox_why": "no Docker socket answers",
-                              "place": "laptop", "nodes": (),
-                              "notes": ("no holdout is fixed",)}  # fmt: skip
+    bad = tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker") for i in range(refused))
+    trials = tuple(SimpleNamespace(name=f"{task.name}__{agent}") for task in taken for agent in config.agents)
+    fields = {
+        "out": "runs/x", "config": config, "configs": (), "arms": len(set(config.agents) - {"oracle", "nop"}),
+        "taken": taken, "refused": bad, "trials": trials, "done": 0, "estimated_tokens": 40000,
+        "estimated_seconds": 320.0, "minimal_effect": minimal_detectable_effect(tasks), "sandbox": "bwrap",
+        "sandbox_why": "no Docker socket answers", "place": "laptop", "nodes": (), "notes": ("no holdout is fixed",),
+    }  # fmt: skip
     return Planned(**(fields | more))
 
 
-def told(*args: Any, whole: bool = False, **kwargs: Any) -> str:
-    stream = io.StringIO()
-    with contextlib.redirect_stdout(stream):
-        tell_plan(plan(*args, **kwargs), whole=whole)
-    return stream.getvalue()
+def told(*args: Any, **kwargs: Any) -> str:
+    return said(tell_plan, plan(*args, **kwargs))
 
 
 def test_the_plan_says_what_is_taken_there_already_what_it_costs_and_what_it_could_see():
@@ -59,7 +53,7 @@ def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_
     text = told(refused=7)
     assert "bad-0" in text and "RUN steps need Docker" in text
     assert "bad-5" not in text and "and 2 more" in text
-    assert "bad-6" in told(refused=7, whole=True)
+    assert "bad-6" in said(tell_plan, plan(refused=7), whole=True)
     data = plan_data(plan(refused=1))
     assert len(data["taken"]) == 8 and len(data["trials"]) == 24
     assert data["refused"] == [{"name": "bad-0", "reason": "RUN steps need Docker"}]
@@ -69,8 +63,7 @@ def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_
 def test_a_changed_time_limit_stands_beside_the_scores_and_a_trial_names_its_sandbox(capsys):
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "hc", True, metadata={"timeout_multiplier": 2.0})
-    tell_result(summarise(store), out="OUT")
-    assert "time limits multiplied by 2.0" in capsys.readouterr().out
+    assert "time limits multiplied by 2.0" in said(tell_result, summarise(store), out="OUT")
     result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
               "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
     tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})
