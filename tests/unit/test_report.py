@@ -1,4 +1,3 @@
-import contextlib
 import html.parser
 import json
 import re

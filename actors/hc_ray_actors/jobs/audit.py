@@ -23,7 +23,7 @@ from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
-from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Subject, read_subjects
+from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Outcome, Subject, read_subjects
 from hc_ray_actors.verifiers import audit as figures
 from hc_ray_actors.verifiers import exposure
 
