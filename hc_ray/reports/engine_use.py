@@ -19,6 +19,7 @@ WAITED = {
 OWN = ("driver", "actor ")
 """Kinds of processes that are hc-ray's own begin like this."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
+_BARS = 120
 _COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
 
 
@@ -41,7 +42,7 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
         until = _until(sorted(ended.values()), sweep.get("planned_trials"), own[-1]["slots"])
         full = [account for account in own if until is None or account["at"] <= until] or own
         engines.append(_figures(name, full, own[len(full) :], sweep.get("speeds") or {}))
-    return {"engines": engines, "processors": _processors(spans)}
+    return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
 
 
 def _events(store: Store) -> Iterable[dict[str, Any]]:
@@ -119,6 +120,22 @@ def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "used": cores,
         "own": sum(spent for kind, spent in cores.items() if kind.startswith(OWN)),
     }
+
+
+def _timeline(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Seconds of the sweep in at most ``_BARS`` parts: shares of all engines' slots that were busy, and that waited
+    for tests and commands."""
+    bars: list[dict[str, float]] = []
+    step = max(1, -(-len(accounts) // _BARS))
+    for start in range(0, len(accounts), step):
+        part = accounts[start : start + step]
+        slots = sum(account["seconds"] * account["slots"] for account in part) or 1.0
+        bars.append({
+            "seconds": sum(account["seconds"] for account in part),
+            "busy": sum(account["busy"] for account in part) / slots,
+            "sandbox": sum(account["waited"].get("sandbox", 0.0) for account in part) / slots,
+        })  # fmt: skip
+    return bars
 
 
 def engine_lines(found: Mapping[str, Any]) -> list[str]:

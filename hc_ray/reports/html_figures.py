@@ -182,3 +182,13 @@ def timeline(rows: Sequence[Data]) -> str:
     legend = draw("keys", {"passed": "good", "failed": "bad", "unscored": "soft"})
     says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
     return draw("figure", "Trials over time", draw("spans", bars, len(lanes), total) + legend, says)
+
+
+def slots(found: Data | None) -> str:
+    """Engine slots over the sweep. ``found`` as of ``engine_use``."""
+    if found is None:
+        return ""
+    total = sum(bar["seconds"] for bar in found["timeline"]) or 1.0
+    legend = draw("keys", {"busy": "bar", "free while tests and commands ran": "band"})
+    says = f"From 0 to all of them in {clock(total)}; the rest was free for another reason."
+    return draw("figure", "Engine slots over time", draw("shares", found["timeline"], total) + legend, says)

@@ -7,7 +7,7 @@ from hc_ray.domain.value import flattened
 from hc_ray.reports.audit_section import definitions_section, quality_section
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_figures import figures, heat_map, timeline
+from hc_ray.reports.html_figures import figures, heat_map, slots, timeline
 from hc_ray.reports.page import UNEXPECTED, Section, difference_text, draw, interval_of, number, p_of
 from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import replay_sections
@@ -39,6 +39,7 @@ def html(summary: Data) -> str:
         *agent_sections(summary["configs"]), draw("reading"),
         *comparison_sections(summary), _pairs(summary["comparisons"]),
         draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
+        slots(summary["engine_use"]),
         *_other_sections(summary),
         draw("folded", definitions_section(summary["suite_quality"])) if summary["suite_quality"] else "",
         *(replay_sections(summary["replay"]) if summary.get("replay") else ()),
