@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.filetree import Change, Member
+from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.files import RootTree
+from hc_ray.sandboxes.descriptors import MAX_DEPTH
 from hc_ray.sandboxes.tree_size import folder_size
 
 
@@ -70,6 +72,22 @@ def test_a_change_removes_first_and_writes_then_and_programs_of_the_host_are_onl
             tree.write(file(path))
         tree.remove(path)
     assert (host / "programs" / "tool").read_text() == "tool"
+
+
+def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree, host):
+    here = Path.cwd()
+    try:
+        os.chdir(host / "root" / "app")
+        for _ in range(MAX_DEPTH + 100):
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    for look in (lambda: tree.changes({}, 1 << 30), lambda: folder_size(host / "root")):
+        with pytest.raises(ValueError, match="nest"):
+            look()
+    remove_tree(host / "root")
+    assert not (host / "root").exists()
 
 
 def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):

@@ -119,7 +119,7 @@ def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(monkeypat
     assert plain == prompts_of(SolverConfig()) != used != learned
 
 
-ANSWER = "import csv\n\n\ndef f(path):\n    with open(path) as file:\n        return list(csv.reader(file))\n"
+ANSWER = "import csv\n\n\ndef f(path):\n    with open(path) as f:\n        return [row for row in csv.reader(f)]\n"
 
 
 def solved(count: int = 6, *, tasks: int = 3, failed: int = 0, kind: str = "csv", text: str = ANSWER) -> list[Solved]:
