@@ -1,10 +1,16 @@
 """Actors whose process dies are replaced, and what they were at is done again, with actors that are played."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import EngineError, SandboxError
+from hc_ray.domain.errors import ActorError, EngineError, SandboxError
 from hc_ray_actors.driver.crew import posts
+from hc_ray_actors.driver.crew.posts import Post
+from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
+from tests.fakes import crew
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
 
@@ -75,3 +81,22 @@ def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_
     summary, _ = run(plan, stage)
     assert summary.tracked == "the run" and stage.stood["Trials"] == [stage.here, stage.here]
     assert stage.stood["Tracker"] == [stage.here]
+
+
+async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_it_died(tmp_path):
+    first, second = crew._Trials(Stage()), crew._Trials(Stage())
+    plan = plan_of(tmp_path / "out", 1)
+    processes = TrialProcesses(plan, Stage(), SimpleNamespace(posts=[]), None, None, emit=lambda event: None)
+    post = Post(SimpleNamespace(posts=[]), "trials", "the trials' process", None, None)
+    post.actor, processes.posts = first, [post]
+
+    async def begin(actor):
+        post.actor = second
+
+    waiting = asyncio.ensure_future(processes.step(plan.trials[0], begin))
+    await asyncio.sleep(0)
+    listening = asyncio.ensure_future(processes._listen(post))
+    with pytest.raises(ActorError, match="the trials' process died"):
+        await asyncio.wait_for(waiting, 5)
+    processes._closing = True
+    await listening

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from hc_ray.domain.errors import InfrastructureError
+from hc_ray.domain.errors import ActorError, InfrastructureError
 from hc_ray.domain.events import Event
 from hc_ray.domain.trial import TrialKey
 from hc_ray_actors.cluster import SANDBOX, Cluster
@@ -47,8 +47,8 @@ class TrialProcesses:
         self._plan, self._cluster, self._roster = plan, cluster, roster
         self._replicas, self._images, self._emit = replicas, images, emit
         self.posts: list[Post] = []
-        self._waiting: dict[str, tuple[Any, asyncio.Future[Step]]] = {}
-        """Trial → the actor that runs it, and whoever waits for its next step."""
+        self._waiting: dict[str, tuple[Post, Any, asyncio.Future[Step]]] = {}
+        """Trial → where it runs, the actor there, and its next step, which somebody waits for."""
         self._listening: list[asyncio.Task[None]] = []
         self._closing = False
         self._numbers = itertools.count()
@@ -62,7 +62,7 @@ class TrialProcesses:
         the trials of a task, since they share suites. Raises ``ActorError`` where it dies."""
         post = self.posts[int(key.task_digest[:8], 16) % len(self.posts)]
         step: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
-        self._waiting[key.name] = post.actor, step
+        self._waiting[key.name] = post, post.actor, step
         try:
             await post.call(begin)
             return await step
@@ -72,21 +72,26 @@ class TrialProcesses:
     async def _listen(self, post: Post) -> None:
         while not self._closing:
             actor = post.actor
+            self._lose(post, ActorError(f"{post.what} died"), but=actor)  # one that came and went unheard
             try:
                 for told in await post.call(lambda actor: actor.told()):
                     self._hear(told)
             except Exception as fault:
-                for runs, step in self._waiting.values():
-                    if runs is actor and not step.done():
-                        step.set_exception(fault)
-                        step.exception()  # asked for: who is still about to begin raises what that meets
+                self._lose(post, fault, but=None if post.actor is actor else post.actor)
                 await asyncio.sleep(AWAY_SECONDS)
+
+    def _lose(self, post: Post, fault: Exception, *, but: Any) -> None:
+        """The actors that stood at a post, all ``but`` one, tell nothing more."""
+        for where, runs, step in self._waiting.values():
+            if where is post and runs is not but and not step.done():
+                step.set_exception(fault)
+                step.exception()  # asked for: who is still about to begin raises what that meets
 
     def _hear(self, told: Event | Step) -> None:
         if not isinstance(told, Step):
             self._emit(told)
-        elif (waits := self._waiting.get(told.trial)) and not waits[1].done():
-            waits[1].set_result(told)
+        elif (waits := self._waiting.get(told.trial)) and not waits[2].done():
+            waits[2].set_result(told)
 
     async def open(self) -> None:
         replicas = max(engine.replicas for engine in self._plan.engines)
