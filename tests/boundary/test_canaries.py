@@ -283,7 +283,6 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
 
 def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str]) -> None:
     from hc_ray.agent.sandbox_forks import SandboxForks
-    from hc_ray.search import orchestrate
     from hc_ray.search.search import Search
     from hc_ray.selftests import runner
     from hc_ray_actors.driver import results
@@ -320,13 +319,13 @@ def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str])
     if where == "the matrix":
         monkeypatch.setattr(runner, "normal", lambda text: f"{text} {planted['token']}")
     if where == "a note":
-        submit = orchestrate.hand_in
+        submit = Search.hand_in
 
         async def noted(search: Search) -> bool | None:
             search.notes.append(base64.b64encode(f"saw {planted['token']}".encode()).decode())
             return await submit(search)
 
-        monkeypatch.setattr(orchestrate, "hand_in", noted)
+        monkeypatch.setattr(Search, "hand_in", noted)
     if where == "the tracker":
         versions = results.versions
         monkeypatch.setattr(results, "versions", lambda: {**versions(), "git_sha": planted["token"][::-1]})
