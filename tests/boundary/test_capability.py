@@ -76,6 +76,7 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, tmp_pat
     async with closing("bwrap", ground.home / "public") as place:
         sandbox = await place.create(sealed.tasks[0], "walked")
         await sandbox.put({"/srv/deep/file": token.encode()})
+        await sandbox.exec(["true"], timeout=20)  # it may begin with its first command
         looked = walk.Walk((token,), quick=True)
         for pid in family(sandbox.process.pid):  # type: ignore[attr-defined]
             looked.process(pid)
