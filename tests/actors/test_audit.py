@@ -8,7 +8,7 @@ from hc_ray_actors.jobs.audit_subjects import Subject
 
 @pytest.mark.parametrize("fault", [VerifierError("the sandbox is gone"), DatasetError("t: it has no solution")])
 async def test_a_task_that_cannot_be_looked_at_is_unmeasured_and_ends_no_audit(fault):
-    async def look_at(task, state, look):
+    async def look_at(task, state, tests, repeats):
         raise fault
 
     task = Task(name="t", digest="ab" * 32, instruction="Do it.", environment=Environment())

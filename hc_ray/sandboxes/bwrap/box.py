@@ -35,6 +35,9 @@ STORAGE_MB = 512
 PATH_BYTES = 4096
 """What a file, folder or link takes at least; so the limit of bytes is one of paths too."""
 MOST_PATHS = 200_000
+_TICK_SECONDS = 0.02
+"""More than a tick of the kernel's clock: until Linux 6.13, a file may look like the one of its size that it replaced within
+the same."""
 Result = TypeVar("Result")
 
 
@@ -56,6 +59,8 @@ class BwrapSandbox:
         user = self._user.uid if self._user else None
         self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=bwrap_command.CLOSED)
         self.before: Manifest = {}
+        self._settled = 0.0
+        """From when on (by the monotonic clock) what is written differs in its time from what was there before."""
         self._env = bwrap_command.environment(environment.env)
         log = folder / "start.log"
         self.process = BwrapProcess(bwrap, self.tree, placed, self.limits, self._user, log, place.stir)
@@ -81,6 +86,7 @@ class BwrapSandbox:
             bwrap_binary.lay_out(self.tree.root, self._placed, user)
             copy_environment(self._task, environment_dir(self._place.public_root, self._task.digest), self.tree)
             self.before = self.tree.manifest()
+            self._settled = time.monotonic() + _TICK_SECONDS
         else:
             fill.tree.copy_to(self.tree)
             self.before = fill.before
@@ -190,6 +196,7 @@ class BwrapSandbox:
             raise ValueError("cannot be written: folders nest too deeply there") from None
 
     def _apply(self, change: Change) -> None:
+        time.sleep(max(0.0, self._settled - time.monotonic()))
         try:
             self.tree.apply(change)
         finally:

@@ -71,14 +71,19 @@ class Deliveries:
 
 
 async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) -> None:
-    """Send all, a few at once. Raises what hindered the first that could not be sent."""
+    """Send all, a few at once; the first failure ends it."""
     window = asyncio.Semaphore(WINDOW)
 
     async def one(digest: str) -> None:
         async with window:
             await send(digest)
 
-    await asyncio.gather(*map(one, digests))
+    try:
+        async with asyncio.TaskGroup() as sending:
+            for digest in digests:
+                sending.create_task(one(digest))
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
 
 
 async def give_keys(actor: Any, engines: Iterable[EngineConfig] = (), *, stores: bool = False) -> None:
