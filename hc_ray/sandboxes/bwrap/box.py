@@ -36,7 +36,7 @@ PATH_BYTES = 4096
 """What a file, folder or link takes at least; so the limit of bytes is one of paths too."""
 MOST_PATHS = 200_000
 _TICK_SECONDS = 0.02
-"""More than a tick of the kernel's clock: until Linux 6.13, a file may look like one of its size that it replaced within
+"""More than a tick of the kernel's clock: until Linux 6.13, a file may look like one of its size that it replaced in
 the same tick."""
 Result = TypeVar("Result")
 
