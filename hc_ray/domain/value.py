@@ -34,7 +34,7 @@ def readable_json(data: Any) -> bytes:
 def digest_of(data: Any) -> str:
     """SHA-256 (hex) of a pydantic model or of plain JSON data."""
     plain = data.model_dump(mode="json") if isinstance(data, BaseModel) else data
-    return hashlib.sha256(canonical_json(plain).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(plain).encode(errors="surrogatepass")).hexdigest()
 
 
 def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -18,6 +18,22 @@ MAX_DEPTH = 200
 """Folders within folders that are looked at; every level costs a descriptor."""
 
 
+_CHANGED = frozenset(
+    getattr(errno, name) for name in ("ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL", "EEXIST", "EACCES")
+)
+
+
+@contextmanager
+def unless_changed() -> Iterator[None]:
+    """Pass over a name that is gone by now, locked, or another thing than it was when it was looked at: whatever runs
+    inside may change it at any time, and a folder's list may then name it twice."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _CHANGED:
+            raise
+
+
 @contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o600) -> Iterator[int]:
     file = os.open(name, flags, mode) if folder is None else open_at(name, flags, folder, mode)

@@ -21,13 +21,13 @@ def program(machine="x86_64", **given):
         return filter.program(**given)
 
 
-def verdict(arch, number, first=0, *, machine=None, counted=False, asking=False):
+def verdict(arch, number, first=0, second=0, *, machine=None, counted=False, asking=False):
     """What the program of a machine (None: the call's own) answers to one call: 0 where it passes, ``ASKED`` where it
     waits, ``KILLED`` where it ends its process, else the error number."""
     machine = machine or {AARCH64: "aarch64"}.get(arch, "x86_64")
     text = program(machine, counted=counted, asking=asking)
     lines = [struct.unpack_from("=HBBI", text, at) for at in range(0, len(text), 8)]
-    seen = {0: number, 4: arch, 16: first}
+    seen = {0: number, 4: arch, 16: first, 24: second}
     at, held = 0, 0
     while True:
         code, yes, no, value = lines[at]
@@ -61,6 +61,16 @@ def test_memory_of_no_process_is_refused_where_nobody_counts_it(arch, memfd):
 def test_a_process_sets_its_own_limits_and_nobody_elses(arch, prlimit):
     said = [verdict(arch, prlimit, process, counted=True) for process in (0, 1, 77)]
     assert said == [0, errno.EPERM, errno.EPERM]
+
+
+@pytest.mark.parametrize(("arch", "fcntl"), [(X86_64, 72), (AARCH64, 25), (I386, 55), (I386, 221)])
+def test_nobody_takes_a_lease_on_a_file(arch, fcntl):
+    assert [verdict(arch, fcntl, 3, command, counted=True) for command in (1, 1024, 1025, 1030)] == [
+        0,
+        errno.EPERM,
+        0,
+        0,
+    ]
 
 
 def test_other_ways_into_the_kernel_are_no_way_around():

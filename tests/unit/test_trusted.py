@@ -1,5 +1,6 @@
 """What of a submission is carried into grading, what is left behind, and what voids a trial."""
 
+import gzip
 import io
 import tarfile
 
@@ -66,6 +67,7 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
     make_tar({}, member("app/null", tarfile.CHRTYPE)),
     make_tar({DELETED: '{"a": 1}'}),
     make_tar({DELETED: "[" * 100_000}),
+    gzip.compress(make_tar({"app/x": ""})),
     make_tar({}, deleted=("/",)),
     make_tar({"/app/" + "d/" * 300 + "file": "x"}),
     make_tar({}, sparse("app/big")),
@@ -216,6 +218,8 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/u
     ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
     ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD + "evil:x:²:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{'1' * 5000}:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
     ("/etc/passwd", PASSWD, PASSWD.replace("nobody:x:65534", "nobody:x:0"), "tampered"),

@@ -10,6 +10,7 @@ from hc_ray.blind.sealing import vault
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import Task
+from hc_ray.domain.value import digest_of
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task, sealed_task
@@ -93,6 +94,7 @@ def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
     (report(witness=[LOADED, start(), end(failed=1)]), True, "witness_disagrees", "disagrees"),
     (report(witness=[LOADED, start(), end(errors=1)]), True, "witness_disagrees", "disagrees"),
     (report(witness=[LOADED, start(), end(exit=2)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(passed=10**400)]), True, "witness_disagrees", "disagrees"),
     (report(witness=[*GOOD, {"type": "garbled"}]), True, "witness_disagrees", "disagrees"),
     (report(witness=[*GOOD, start("t"), end("t", passed=0, exit=5)]), True, "passed", "agrees"),
     (report(witness=[*GOOD, start("t"), end("t", failed=1, exit=1)]), True, "witness_disagrees", "disagrees"),
@@ -157,6 +159,15 @@ async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscore
         await verify.grade(task, None, sealed_root=root, place=MemoryPlace(lambda sandbox, order: None))
     with pytest.raises(VerifierError, match="sealed half"):
         await verify.grade(task, None, sealed_root=root / "nowhere", place=MemoryPlace(answering(None)))
+
+
+def test_a_verdict_that_names_files_can_be_stored_whatever_their_bytes_are():
+    verdict = Verdict(passed=False, cause="tampered", left_behind=("/app/\udcff.txt",), detail="\udc80")
+    assert Verdict.model_validate_json(verdict.model_dump_json()).left_behind == ("/app/?.txt",)
+
+
+def test_files_of_any_name_have_a_digest():
+    assert digest_of({"/app/\udcff": ""}) != digest_of({"/app/\udcfe": ""})
 
 
 async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(sealed, tmp_path):

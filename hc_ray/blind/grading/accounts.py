@@ -2,6 +2,9 @@
 
 import re
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+"""Of somebody who is not root."""
+
 
 def accounts_agree(path: str, before: str, after: str | None) -> bool:
     """Whether accounts were only added (groups may get members): everybody is who they were, and nobody new is
@@ -15,7 +18,7 @@ def accounts_agree(path: str, before: str, after: str | None) -> bool:
     if any(new[name][1:] != fields[1:] for name, fields in old.items()):
         return False
     added = [new[name][0] for name in list(new)[len(old) :]]
-    return not {number for number, *_ in old.values()} & set(added) and all(one.isdigit() and int(one) for one in added)
+    return not {number for number, *_ in old.values()} & set(added) and all(_NUMBER.fullmatch(one) for one in added)
 
 
 def _accounts(text: str, width: int) -> dict[str, list[str]] | None:

@@ -1,5 +1,6 @@
 """Takes a submission into a grading sandbox: look at the untouched image, sort, write what travels, look again."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -78,7 +79,8 @@ async def carry_over(
     """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
     directory, everything that the tests resolve is looked up again: what is another now was tampered with, whichever
     way. Raises ``Refused`` for what cannot be written."""
-    carried = sort_out(tar, contents, image, sandbox.workdir, mentioned)
+    with refusing():
+        carried = await asyncio.to_thread(sort_out, tar, contents, image, sandbox.workdir, mentioned)
     if carried.tampered or not carried.tar:
         return carried
     with refusing():

@@ -53,9 +53,9 @@ def read_contents(tar: bytes) -> Contents:
     texts: dict[str, str] = {}
     deleted: tuple[str, ...] = ()
     try:
-        with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as archive:
             for member in archive:
-                if member.name == DELETED:
+                if member.name == DELETED and member.isfile():
                     deleted = tuple(map(absolute, read_deleted(archive.extractfile(member))))
                     continue
                 path = absolute(member.name)
@@ -72,7 +72,7 @@ def read_contents(tar: bytes) -> Contents:
                 if member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS):
                     texts[path] = _text(archive.extractfile(member))
                 members[path] = member
-    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
+    except (tarfile.TarError, EOFError, ValueError, LookupError, OverflowError, RecursionError) as error:
         raise Refused(str(error)) from None
     folders = tuple(path for path, member in members.items() if member.isdir())
     links = tuple(path for path, member in members.items() if member.issym() or member.islnk())

@@ -31,7 +31,7 @@ def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
         if line.startswith(nonce.encode() + b" "):
             try:
                 found = json.loads(line[len(nonce) + 1 :])
-            except ValueError:
+            except (ValueError, RecursionError):
                 return None
             return found if isinstance(found, dict) else None
     return None

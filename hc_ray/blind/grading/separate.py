@@ -6,6 +6,7 @@ there (unchanged files of the image too, as in Harbor), and the tests are given 
 verifier's image is the untouched image of this grading: artefacts that touch what its tests stand on void the trial.
 Unlike Harbor, ``/logs/artifacts`` does not cross: no submission holds anything below ``/logs``."""
 
+import asyncio
 import json
 from typing import Any, Unpack
 
@@ -54,7 +55,7 @@ async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, p
         return b""
     async with verify.fresh_sandbox(place, task, "collect", network=False) as sandbox:
         if submission is not None:
-            read_contents(submission.tar)
+            await asyncio.to_thread(read_contents, submission.tar)
             with refusing():
                 await sandbox.put_tar(submission.tar)
         sources = [[one.source, list(one.exclude)] for one in own.artifacts]

@@ -1,5 +1,6 @@
 """One shared grading, step by step: what is looked at before, while and after the tests run in a sandbox that lives."""
 
+import asyncio
 import base64
 import json
 import posixpath
@@ -85,12 +86,12 @@ class Grading:
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
         tar = (await self.sandbox.difference()).tar
-        contents = read_contents(tar)
+        contents = await asyncio.to_thread(read_contents, tar)
         untouched = await self.untouched()
         try:
             image = await look(untouched, contents, self._mentioned, self._env, self._key)
-            carried = sort_out(tar, contents, image, untouched.workdir, self._mentioned)
-            kept = read_contents(carried.tar)
+            carried = await asyncio.to_thread(sort_out, tar, contents, image, untouched.workdir, self._mentioned)
+            kept = await asyncio.to_thread(read_contents, carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
             # judged by what it resolves.
             self._handed_in = {*kept.members, *kept.deleted, *contents.folders, "/etc/ld.so.cache"}
@@ -171,12 +172,12 @@ class _Watched:
 
 async def _put_right(untouched: Gradable, contents: Contents, image: Image, carried: Carried) -> dict[str, Any]:
     """What isolated grading leaves behind: names that the image lacks go, what it has is put back."""
-    kept = read_contents(carried.tar)
-    exists = set(image.exists)
-    left = [path for path in contents.members if path not in set(kept.members) and not below(path, TRANSIENT)]
+    kept = await asyncio.to_thread(read_contents, carried.tar)
+    exists, members, removed = set(image.exists), set(kept.members), set(kept.deleted)
+    left = [path for path in contents.members if path not in members and not below(path, TRANSIENT)]
     folders = set(contents.folders)
     remove = [path for path in left if path not in exists and path not in folders]
-    gone = [path for path in contents.deleted if path not in kept.deleted and not below(path, TRANSIENT)]
+    gone = [path for path in contents.deleted if path not in removed and not below(path, TRANSIENT)]
     restore = {}
     for path in [*(path for path in left if path in exists and path not in folders), *gone]:
         content = await untouched.get(path, limit=64 << 20)

@@ -7,7 +7,9 @@ import base64
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from hc_ray.domain.task import Grading
 from hc_ray.domain.value import Value
@@ -21,6 +23,10 @@ Witnessed = Literal["agrees", "disagrees", "none", "absent"]
 pytest, but none reported (or it never came to that)."""
 
 
+Shown = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
+"""Text in which a candidate has a say: names of files may hold bytes that are no UTF-8, which no JSON can hold."""
+
+
 class Verdict(Value):
     """The one answer about a submission. ``passed`` is None only for a task without a reference solution, as the
     answer of its control."""
@@ -30,17 +36,17 @@ class Verdict(Value):
     cause: Cause
     reward: float | None = None
     """None where there was no readable one."""
-    rewards: dict[str, float] = {}
+    rewards: dict[Shown, float] = {}
     witness: Witnessed = "absent"
     mode: Grading = "isolated"
     """Where the tests ran."""
-    restless: tuple[str, ...] = ()
+    restless: tuple[Shown, ...] = ()
     """Shared grading of a reference: what its tests change of what they stand on."""
-    left_behind: tuple[str, ...] = ()
+    left_behind: tuple[Shown, ...] = ()
     """Paths of the submission that were not carried into the grading sandbox."""
-    tampered: tuple[str, ...] = ()
+    tampered: tuple[Shown, ...] = ()
     """Paths of the trusted set that the submission changed, removed or shadowed."""
-    detail: str = ""
+    detail: Shown = ""
     """For a person; holds nothing of the tests' output."""
     task_digest: str = ""
     sealed_digest: str = ""
@@ -129,12 +135,14 @@ def testimony(messages: Sequence[Any], *, mentions_pytest: bool, share: float = 
 
 
 _BAD = ("failed", "errors")
+_UNCOUNTABLE = 1 << 32
+"""No session has so many tests."""
 
 
 def _count(message: dict[str, Any], key: str) -> int:
     value = message.get(key)
     # Anything but a count is no testimony in the candidate's favour.
-    return value if isinstance(value, int) and value >= 0 else (0 if key == "passed" else 1)
+    return value if isinstance(value, int) and 0 <= value < _UNCOUNTABLE else (0 if key == "passed" else 1)
 
 
 def decide(report: dict[str, Any] | None, *, mentions_pytest: bool, threshold: float = 1.0) -> dict[str, Any]:

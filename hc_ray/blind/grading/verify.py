@@ -112,7 +112,8 @@ async def in_sandbox(
 ) -> dict[str, Any]:
     """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
     ``Refused`` for one that cannot be."""
-    contents = read_contents(submission.tar) if submission else None
+    # In a thread, as all that takes seconds with a hundred thousand paths: others are graded meanwhile.
+    contents = await asyncio.to_thread(read_contents, submission.tar) if submission else None
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
     async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:

@@ -41,7 +41,8 @@ the same tick."""
 Result = TypeVar("Result")
 
 
-_NAMES = ("EROFS", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG", "EEXIST", "ENOTEMPTY", "EBUSY")
+_NAMES = ("ENOENT", "ENXIO", "EROFS", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG", "EEXIST",
+          "ENOTEMPTY", "EBUSY")  # fmt: skip
 _THEIRS = frozenset(getattr(errno, name) for name in _NAMES)
 """What a path, or what lies there, can bring about: the doing of who chose it, not of the machinery."""
 
@@ -57,7 +58,8 @@ class BwrapSandbox:
         self.limits = Limits((environment.memory_mb or MEMORY_MB) << 20, storage, bwrap_command.most_processes(), paths)
         self._user = bwrap_binary.lend_user()
         user = self._user.uid if self._user else None
-        self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=bwrap_command.CLOSED)
+        closed = bwrap_command.CLOSED
+        self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=closed, hidden=placed.hidden)
         self.before: Manifest = {}
         self._settled = 0.0
         """From when on (by the monotonic clock) what is written differs in its time from what was there before."""
@@ -144,7 +146,7 @@ class BwrapSandbox:
 
     async def put_tar(self, tar: bytes) -> None:
         self._running()
-        change = unpack(tar)
+        change = await asyncio.to_thread(unpack, tar)
         await self._write(change)
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:

@@ -5,10 +5,11 @@ import os
 import stat
 import struct
 import subprocess
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked
+from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unless_changed, unlocked
 from hc_ray.sandboxes.inside.processes import write_all
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
@@ -39,28 +40,32 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
 
 
-def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> None:
+def copy_folder(source: int, target: int, user: int | None, aside: Callable[[], int], depth: int = 0) -> None:
     """Copy all that an open folder holds (files without their holes, folders, links) into another that nobody uses yet,
-    for ``user`` (None: this process's). Raises ``ValueError`` for folders nested too deeply."""
+    for ``user`` (None: this process's). ``aside`` opens a folder on the same file system, where a file of several names
+    waits under its number, so that it is one file again: else a fork would hold it once for each name. Raises
+    ``ValueError`` for folders nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
     for name in os.listdir(source):
-        with suppress(FileNotFoundError):
+        with unless_changed():
             state = os.stat(name, dir_fd=source, follow_symlinks=False)
             if stat.S_ISDIR(state.st_mode):
                 with unlocked(name, source, state) as below:
                     os.mkdir(name, 0o700, dir_fd=target)
                     if os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
                         with opened(name, FOLDER, target) as made:
-                            copy_folder(below, made, user, depth + 1)
+                            copy_folder(below, made, user, aside, depth + 1)
                 _own(name, target, user)
                 os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
                 os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
             elif stat.S_ISLNK(state.st_mode):
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
                 _own(name, target, user)
+            elif stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
+                _copy_file(name, source, name, target, state, user)
             elif stat.S_ISREG(state.st_mode):
-                _copy_file(name, source, target, state, user)
+                _link_copy(name, source, target, state, user, aside())
 
 
 def _own(name: str, folder: int, user: int | None) -> None:
@@ -68,14 +73,31 @@ def _own(name: str, folder: int, user: int | None) -> None:
         os.chown(name, user, user, dir_fd=folder, follow_symlinks=False)
 
 
-def _copy_file(name: str, source: int, target: int, state: os.stat_result, user: int | None) -> None:
+def _link_copy(name: str, source: int, target: int, state: os.stat_result, user: int | None, aside: int) -> None:
+    """One of a file's names: a link to the copy that was made for the first of them."""
+    kept = str(state.st_ino)
+    with suppress(FileExistsError):
+        _copy_file(name, source, kept, aside, state, user)
+    try:
+        os.link(kept, name, src_dir_fd=aside, dst_dir_fd=target)
+    except OSError as error:
+        if error.errno != errno.EMLINK:
+            raise
+        os.rename(kept, name, src_dir_fd=aside, dst_dir_fd=target)
+
+
+def _copy_file(name: str, source: int, as_name: str, target: int, state: os.stat_result, user: int | None) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with opened(name, flags, target, 0o600) as made:
+    with ExitStack() as files:  # the source first: where it is no file any more, none is made
         try:
-            with opened(name, FILE, source) as file:
-                _copy_data(file, made, state.st_size)
+            file, data = files.enter_context(opened(name, FILE, source)), b""
         except PermissionError:
-            write_all(made, content(source, name, state, state.st_size))
+            file, data = -1, content(source, name, state, state.st_size)
+        made = files.enter_context(opened(as_name, flags, target, 0o600))
+        if file >= 0:
+            _copy_data(file, made, state.st_size)
+        else:
+            write_all(made, data)
         if user is not None:
             os.fchown(made, user, user)
         os.fchmod(made, stat.S_IMODE(state.st_mode))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hc_ray.domain.filetree import Member
-from hc_ray.sandboxes.descriptors import FILE, content, opened
+from hc_ray.sandboxes.descriptors import FILE, content, opened, unless_changed
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,13 @@ def member_of(
     path: str, kind: Literal["file", "folder", "link"], state: os.stat_result, folder: int, name: str, limit: int
 ) -> Member | None:
     mode = stat.S_IMODE(state.st_mode)
-    try:
+    with unless_changed():
         if kind == "folder":
             return Member(path, "folder", mode)
         if kind == "link":
             return Member(path, "link", 0o777, target=os.readlink(name, dir_fd=folder))
         return Member(path, "file", mode, data=content(folder, name, state, limit + 1))
-    except FileNotFoundError:
-        return None  # gone since it was listed
+    return None
 
 
 def entry_of(state: os.stat_result, folder: int, name: str) -> Entry:

@@ -7,10 +7,11 @@ without being led out of it."""
 import errno
 import os
 import secrets
-import shutil
 import stat
+import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
@@ -21,10 +22,12 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FOLDER,
     MAX_DEPTH,
     PATH_ONLY,
+    empty,
     link_target,
     open_at,
     opened,
     read_all,
+    unless_changed,
     unlock_folder,
     unlocked,
 )
@@ -32,15 +35,30 @@ from hc_ray.sandboxes.inside.processes import write_all
 
 _LINKS = 40
 """Links that one path may lead through, as in Linux."""
+_NO_FILE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EACCES", "EISDIR", "ENAMETOOLONG", "EINVAL")
+)
+"""What says that a path leads to no file that can be read."""
 
 
 class RootTree:
     """A folder that is the root of a sandbox."""
 
-    def __init__(self, root: Path, *, user: int | None, mounts: Mapping[str, Path], closed: Collection[str]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        user: int | None,
+        mounts: Mapping[str, Path],
+        closed: Collection[str],
+        hidden: Collection[str] = (),
+    ) -> None:
         """``user``: who owns what is written (None: this process's user). ``mounts``: read-only folders and files of
-        the host by their place inside. ``closed``: places that the host does not look into (``/proc``, ``/dev``)."""
+        the host by their place inside. ``closed``: places that the host does not look into (``/proc``, ``/dev``).
+        ``hidden``: places within mounts that are empty inside."""
         self.root, self.user, self.mounts, self.closed = root, user, dict(mounts), frozenset(closed)
+        self.hidden = frozenset(hidden)
 
     # One path
 
@@ -52,7 +70,7 @@ class RootTree:
                     return None
                 return read_all(file, limit)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR):
+            if error.errno in _NO_FILE:
                 return None
             raise
 
@@ -134,13 +152,15 @@ class RootTree:
 
     def _clear(self, folder: int, name: str, *, keep_folder: bool = False) -> None:
         try:
-            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            state = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        if not stat.S_ISDIR(mode):
+        if not stat.S_ISDIR(state.st_mode):
             os.unlink(name, dir_fd=folder)
         elif not keep_folder:
-            shutil.rmtree(name, dir_fd=folder)
+            with unlocked(name, folder, state) as below:
+                empty(below)
+            os.rmdir(name, dir_fd=folder)
 
     @contextmanager
     def _at(self, path: str, *, create: bool = False, follow: bool = True) -> Iterator[tuple[int, str, bool]]:
@@ -174,6 +194,8 @@ class RootTree:
                     pending += reversed(target.split("/"))
                     continue
                 inside = "/" + "/".join([*names, name])
+                if inside in self.hidden:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), inside)
                 mount = self.mounts.get(inside)
                 if last:
                     if mount is not None and not mount.is_dir():
@@ -183,6 +205,8 @@ class RootTree:
                     else:
                         yield folders[-1], name, self._writable(inside)
                     return
+                if len(folders) > MAX_DEPTH:
+                    raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:60])
                 folders.append(self._step(folders[-1], name, inside, mount, create))
                 names.append(name)
             yield folders[0], "", False
@@ -235,7 +259,7 @@ class RootTree:
                 continue
             yield path, state, folder, name
             if stat.S_ISDIR(state.st_mode):
-                with suppress(FileNotFoundError, NotADirectoryError), unlocked(name, folder, state) as below:
+                with unless_changed(), unlocked(name, folder, state) as below:
                     yield from self._scan(below, path, depth + 1)
 
     def manifest(self) -> dict[str, Entry]:
@@ -271,8 +295,14 @@ class RootTree:
 
     def copy_to(self, target: "RootTree") -> None:
         """Copy every file, folder and link into another root that nobody uses yet, under its own user."""
-        with self._opened() as source, target._opened() as made:
-            copy_folder(source, made, target.user)
+        with self._opened() as source, target._opened() as made, ExitStack() as stack:
+
+            @cache
+            def aside() -> int:
+                folder = tempfile.TemporaryDirectory(prefix="links-", dir=target.root.parent)
+                return stack.enter_context(opened(stack.enter_context(folder), FOLDER))
+
+            copy_folder(source, made, target.user, aside)
 
 
 def _let_in(folder: int) -> None:

@@ -195,8 +195,9 @@ class BwrapProcess:
                     return
                 if header["survived"]:
                     self.why = self.why or "a command's processes survived its deadline"
-                with self._lock:
-                    future = self._waiting.pop(header["id"], None)
+                # Without the lock, which whoever writes a request holds until it is taken: and it is not, while the
+                # first process inside waits for this thread to take its replies.
+                future = self._waiting.pop(header["id"], None)
                 if future is not None:
                     _answer(future, (header, payload))
 

@@ -186,7 +186,7 @@ class DockerSandbox(Lifecycle):
     def _difference(self, limit: int) -> Difference:
         self._check_open()
         baseline = self._ground.baseline(self._task, self._image)
-        return difference(self._daemon, self.container, baseline, self._lineage.touched(), limit=limit)
+        return difference(self._daemon, self.container, baseline, self._lineage, limit=limit)
 
     async def fork(self, name: str) -> "DockerSandbox":
         return await self._ground.acquire(lambda: self._fork(name))
@@ -198,10 +198,16 @@ class DockerSandbox(Lifecycle):
             child.begin(self._image.id)
             return child
         labels = {FORK_LABEL: "1", **self._ground.labels()}
-        if self._layers >= MAX_LAYERS:
-            image, layers = self._daemon.flatten(self.container, labels), 1
-        else:
-            image, layers = self._daemon.commit(self.container, labels), self._layers + 1
+        try:
+            if self._layers >= MAX_LAYERS:
+                image, layers = self._daemon.flatten(self.container, labels), 1
+            else:
+                image, layers = self._daemon.commit(self.container, labels), self._layers + 1
+        except Absent:
+            raise
+        except DaemonRefusal as refusal:
+            self._check_daemon()
+            raise Unwritable(f"what lies there cannot be copied: {refusal}") from None
         child = DockerSandbox(
             self._ground, self._task, self._image, name, network=self._network, fork_image=image, layers=layers,
             parent=self._lineage,
@@ -220,11 +226,12 @@ class DockerSandbox(Lifecycle):
         return await self._ground.call(self._hand_over)
 
     def _hand_over(self) -> str:
+        touched = self._lineage.inherited()
         with self._lock:
             self._check_alive()
             self._closed = True
         facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
-        ticket = Ticket(**facts, touched=self._lineage.inherited())
+        ticket = Ticket(**facts, touched=touched)
         self._lineage.end()
         self._ground.leave(self.container)  # which goes on holding it, and has nothing to reach it by
         return ticket.model_dump_json()
@@ -242,6 +249,7 @@ class DockerSandbox(Lifecycle):
         if ended is not None:
             ground.daemon.remove(ticket.container)
             raise Unwritable("the sandbox was ended by what ran in it")
+        found.first = ground.daemon.process(ticket.container)
         ground.enter(ticket.container, found)
         return found
 

@@ -19,6 +19,8 @@ Touch = Literal["added", "modified", "whole"]
 what lies there now is compared with all that lay there."""
 
 DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", RUNNER_SEALED})
+UNSPELT = "\N{REPLACEMENT CHARACTER}"
+"""What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
 SOLUTION = "/solution/"
 """Harbor's folder for the reference, which a user who is not root cannot remove when it has run."""
 MEMBER_LIMIT = 100_000
@@ -39,6 +41,11 @@ def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int]) -> dict[st
     ``changes`` as of ``Daemon.changes``."""
     touched = dict(inherited)
     for path, kind in changes.items():
+        if UNSPELT in path:  # its folder is compared with all that it holds
+            folder = posixpath.dirname(path.partition(UNSPELT)[0] + "x")
+            if not left_out(folder) and touched.get(folder) != "added":
+                touched[folder] = "whole"
+            continue
         if left_out(path) or touched.get(path) == "added":
             continue
         if kind == 2:
@@ -82,6 +89,8 @@ class Lineage:
         self._lock = threading.Lock()
         self._children = 0
         self._final: dict[str, Touch] | None = None
+        self._unknown = ""
+        """Why it could not be told at the end."""
         self._inherited: dict[str, Touch] = {}
         self.container = ""
         if parent is not None:
@@ -104,6 +113,8 @@ class Lineage:
 
     def touched(self) -> dict[str, Touch]:
         with self._lock:
+            if self._unknown:
+                raise ValueError(self._unknown)
             if self._final is not None:
                 return self._final
             stat = self._stat
@@ -124,9 +135,13 @@ class Lineage:
         with self._lock:
             needed = self._children > 0 and self._final is None
         if needed:
-            final = self.touched()
-            with self._lock:
-                self._final = final
+            try:
+                final = self.touched()
+            except (ValueError, DaemonRefusal) as fault:  # by what a program left behind: the forks are told
+                self._unknown = str(fault)
+            else:
+                with self._lock:
+                    self._final = final
         if self._parent is not None:
             self._parent._count(-1)
             self._parent = None
@@ -211,16 +226,15 @@ def _holds_mounts(path: str) -> bool:
     return any(own.startswith(f"{path}/") for own in (RUNNER_ROOT, *DOCKERS_OWN))
 
 
-def difference(
-    daemon: Daemon, container: str, baseline: Baseline, touched: Mapping[str, Touch], *, limit: int
-) -> Difference:
+def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Lineage, *, limit: int) -> Difference:
     """Raises ``ValueError`` beyond ``limit`` bytes, and where the daemon cannot read what a program left behind."""
     budget, budget_before = Budget(limit), Budget(limit)
     changed: dict[str, Member] = {}
     deleted: set[str] = set()
-    left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
-    covered = {path for path, touch in left.items() if touch != "modified"}
     try:
+        touched = lineage.touched()
+        left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
+        covered = {path for path, touch in left.items() if touch != "modified"}
         for path, touch in sorted(left.items()):
             if any(above in covered for above in ancestors(path)):
                 continue

@@ -56,6 +56,10 @@ class Lifecycle:
         self._pristine = fork_image is None
         """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
         self.container = ""
+        self.first = 0
+        """Its first process by number on the daemon's machine, asked for before anything of a candidate runs: whoever
+        stops a command that the daemon is about to start there keeps it from answering for this container, until that
+        process is killed."""
         self.storage_bytes = (task.environment.storage_mb or STORAGE_MB) << 20
 
     @property
@@ -121,6 +125,7 @@ class Lifecycle:
     def _hold_and_start(self) -> None:
         self._ground.hold(self.container)
         self._daemon.start(self.container)
+        self.first = self._daemon.process(self.container)
 
     def fence(self) -> None:
         """Where the container runs and has a network: returns once nothing in it can reach its own gateway or what the
@@ -157,7 +162,7 @@ class Lifecycle:
     def kill(self, reason: str) -> None:
         """End every process; the files stay readable."""
         self._dead = self._dead or reason
-        end_first_process(self._daemon.process(self.container), self.container)
+        end_first_process(self.first, self.container)
         self._daemon.kill(self.container)
 
     async def close(self) -> None:
@@ -169,6 +174,7 @@ class Lifecycle:
                 return
             self._closed = True
         self._dead = self._dead or "it was closed"
+        end_first_process(self.first, self.container)
         try:
             self._lineage.end()
         finally:

@@ -1,6 +1,7 @@
 """What the Docker daemon says, as values and faults, and what to do when it says nothing. No SDK here."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -64,7 +65,8 @@ def path_facts(stat: Mapping[str, Any]) -> PathFacts:
 def fault_of(what: str, says: str, said: str = "") -> SandboxError:
     """What an error that the daemon reports means. ``said``: the last output, below the first line."""
     tail = f"\n{said}" if said else ""
-    if "no space left on device" in f"{says}\n{said}".lower():
+    # At the end of a line: in the middle of one it is what somebody called a file.
+    if re.search(r": no space left on device\W*$", f"{says}\n{said}".lower(), re.M):
         free = "free some space (docker system df shows what is used, docker system prune -a frees what is not)"
         return DiskFull(f"the Docker daemon's disk is full, {what}: {free}{tail}")
     return DaemonRefusal(f"Docker, {what}: {says}{tail}")

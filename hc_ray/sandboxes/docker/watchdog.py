@@ -86,7 +86,11 @@ class DiskWatchdog:
         """What a container holds, and what is wrong with that."""
         most = sandbox.storage_bytes, min(MOST_PATHS, sandbox.storage_bytes // PATH_BYTES)
         if container in told:
-            size, paths = told[container], len(self._ground.daemon.changes(container)) if signs.paths else 0
+            size = told[container]
+            try:
+                paths = len(self._ground.daemon.changes(container)) if signs.paths else 0
+            except ValueError as error:
+                return size, str(error)
         else:
             if container not in self._folders:
                 self._folders[container] = [Path(path) for path in self._ground.daemon.written_folders(container)]
@@ -98,7 +102,7 @@ class DiskWatchdog:
             except ValueError as error:
                 return size, str(error)
             if size <= most[0] and signs.disk:
-                size += unlinked_size(_beside(self._ground.daemon.process(container)), most[0] - size)
+                size += unlinked_size(_beside(sandbox.first), most[0] - size)
         if size > most[0]:
             return size, f"it wrote more than {most[0] >> 20} MB"
         return size, f"it made more than {most[1]} files" if paths > most[1] else ""

@@ -44,12 +44,16 @@ _SOCKET: dict[int, tuple[int, ...]] = {_X86_64: (41, 53), _AARCH64: (198, 199), 
 """socket, socketpair"""
 _FAMILIES = (0, 1, 2, 10, 16)
 """Unspecified, local, IPv4, IPv6, netlink: all bound to the network namespace. Others (vsock) are not."""
+_FCNTL: dict[int, tuple[int, ...]] = {_X86_64: (72,), _AARCH64: (25,), _I386: (55, 221)}
+_SETLEASE = 1024
+"""Whoever opens a file that somebody has a lease on waits for him up to 45 s, or is refused: whoever takes a sandbox's
+files from outside, too."""
 _SOCKETCALL = 102
 """i386: sockets of any family behind a pointer that no filter can follow."""
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCH, _FIRST = 0, 4, 16
-"""Offsets in ``struct seccomp_data``: the call, the architecture, the low half of the first argument."""
+_NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
+"""Offsets in ``struct seccomp_data``: the call, the architecture, the low halves of the first two arguments."""
 _ALLOW, _ASK, _REFUSE, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _SECCOMP = {_X86_64: 317, _AARCH64: 277}
@@ -93,6 +97,9 @@ def _section(arch: int, counted: bool) -> list[tuple[int, int, int, int]]:
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refused)]
     lines += [(_EQUAL, 0, 4, _PRLIMIT[arch]), (_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
     lines.append((_RETURN, 0, 0, refused))
+    for number in _FCNTL[arch]:
+        lines += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _SECOND), (_EQUAL, 1, 0, _SETLEASE), (_RETURN, 0, 0, _ALLOW)]
+        lines.append((_RETURN, 0, 0, refused))
     for number in _SOCKET[arch]:
         known = [(_EQUAL, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
         check = [(_LOAD, 0, 0, _FIRST), *known, (_RETURN, 0, 0, _REFUSE | errno.EAFNOSUPPORT)]

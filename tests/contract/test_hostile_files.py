@@ -1,0 +1,147 @@
+"""Files, names and processes by which a program could make its sandbox a fault of the machinery's: whatever it leaves
+behind, what is asked of its sandbox is answered, or refused with ``ValueError``. On every backend."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from tests.fakes.contract_task import python, shell
+
+_BESIDE = """
+import os, time
+if os.fork():
+    time.sleep(0.3)
+    os._exit(0)
+os.setsid()
+for number in (0, 1, 2): os.close(number)
+"""
+_LEASE = """
+import fcntl, signal
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+open('/app/x', 'w').write('abc')
+file = os.open('/app/x', os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+time.sleep(600)
+"""
+_EXCHANGE = """
+import ctypes, socket
+exchange = ctypes.CDLL(None).renameat2
+os.makedirs('/app/r')
+os.chdir('/app/r')
+pairs = []
+for i in range(30):
+    open(f'a{i}', 'w').write('x' * 100000); os.symlink('nothing', f'b{i}')
+    os.makedirs(f'c{i}/x'); open(f'c{i}/x/y', 'w').close(); open(f'd{i}', 'w').close()
+    open(f'e{i}', 'w').close(); socket.socket(socket.AF_UNIX).bind(f'f{i}')
+    pairs += [(f'a{i}', f'b{i}'), (f'c{i}', f'd{i}'), (f'e{i}', f'f{i}')]
+while True:
+    for one, other in pairs: exchange(-100, one.encode(), -100, other.encode(), 2)
+"""
+_STOP = """
+import signal
+time.sleep(1.5)
+old = {*os.listdir('/proc'), str(os.getpid())}
+while True:
+    for one in os.listdir('/proc'):
+        if one.isdigit() and one not in old:
+            try: os.kill(int(one), signal.SIGSTOP)
+            except OSError: pass
+"""
+_NESTED = """
+import os
+os.chdir('/app')
+for _ in range(190):
+    os.mkdir('d' * 250)
+    os.chdir('d' * 250)
+"""
+
+
+async def leaves(box: Sandbox, text: str) -> None:
+    """Have a program run on in a session of its own."""
+    await box.exec([*RUNNER_PYTHON, "-c", _BESIDE + text], timeout=20)
+
+
+async def test_a_link_or_a_name_that_is_too_long_leads_to_no_file(box: Sandbox) -> None:
+    await python(box, "import os; os.symlink('a' * 300, '/app/l')")
+    assert await box.get("/app/l") is None and await box.get("/app/" + "x" * 300) is None
+
+
+async def test_a_lease_on_a_file_keeps_nobody_from_it(box: Sandbox) -> None:
+    await leaves(box, _LEASE)
+    async with asyncio.timeout(20):
+        assert await box.get("/app/x") == b"abc" and "/app/x" in (await box.difference()).changed
+        await (await box.fork("lease")).close()
+
+
+async def test_files_may_change_kind_while_they_are_read(box: Sandbox) -> None:
+    await leaves(box, _EXCHANGE)
+    for _ in range(8):
+        with suppress(ValueError):
+            await box.difference()
+        await (await box.fork("race")).close()
+
+
+async def test_a_fork_holds_a_file_of_several_names_once(box: Sandbox) -> None:
+    await shell(
+        box, "head -c 4000000 /dev/urandom > big; mkdir d; for i in $(seq 20); do ln big d/l$i; done; chmod 0 d"
+    )
+    fork = await box.fork("links")
+    assert await shell(fork, "stat -c %h big") == "21\n"
+    await fork.close()
+
+
+async def test_a_path_without_end_takes_no_descriptors(box: Sandbox) -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    with pytest.raises(ValueError):
+        await box.put({"/app/" + "x/" * 30_000 + "y": b""})
+    assert await box.get("/app/" + "x/" * 30_000) is None
+    assert len([*Path("/proc/self/fd").iterdir()]) < before + 10
+
+
+async def test_large_inputs_and_outputs_travel_side_by_side(box: Sandbox) -> None:
+    line = ["sh", "-c", "head -c 4000000 /dev/zero; cat > /dev/null"]
+    work = [box.exec(line, timeout=20, stdin=b"x" * 3_000_000, output_limit=8 << 20) for _ in range(8)]
+    assert {(done.exit_code, len(done.stdout)) for done in await asyncio.gather(*work)} == {(0, 4_000_000)}
+
+
+async def test_a_file_may_have_a_name_by_which_layers_of_images_tell_removed_ones(box: Sandbox) -> None:
+    await shell(box, "touch .wh.")
+    with suppress(ValueError):
+        await (await box.fork("whiteout")).close()
+
+
+async def test_a_sandbox_whose_folders_nest_too_deeply_closes_beside_its_forks(box: Sandbox) -> None:
+    child = await box.fork("child")
+    await python(box, _NESTED)
+    await box.close()
+    with suppress(ValueError):
+        await child.difference()
+    await child.close()
+
+
+async def test_a_file_may_be_called_as_a_full_disk_is_told(box: Sandbox) -> None:
+    await shell(box, "touch 'no space left on device'")
+    assert await box.get("/app/no space left on device/x") is None
+    with pytest.raises(ValueError):
+        await box.put({"/app/no space left on device/x": b""})
+
+
+async def test_names_that_are_no_utf_8_are_part_of_the_difference(box: Sandbox) -> None:
+    made = r"open(b'/app/\xff.txt', 'w').write('x'); os.mkdir(b'/srv/d\xfe'); open(b'/srv/d\xfe/y', 'w').close()"
+    await python(box, f"import os; {made}")
+    found = await box.difference()
+    assert {"/app/\udcff.txt", "/srv/d\udcfe", "/srv/d\udcfe/y"} <= set(found.changed)
+    assert "/app/data.txt" not in found.changed
+
+
+async def test_a_command_that_is_stopped_before_it_begins_ends_with_its_sandbox(box: Sandbox) -> None:
+    await leaves(box, _STOP)
+    await asyncio.sleep(3)
+    async with asyncio.timeout(45):
+        assert (await box.exec(["true"], timeout=3)).exit_code is None
+        await box.difference()
+        await box.close()
