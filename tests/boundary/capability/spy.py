@@ -14,7 +14,8 @@ from typing import Any
 from hc_ray.domain.prompt import Prompt
 
 INSIDE = r"""
-    import json, os
+    import json, os, time
+    time.sleep(1)
     mark = "MARK_HEAD" + "MARK_TAIL"
     walked, found, shown = 0, [], []
     skipped = ("/proc", "/sys", "/dev", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/hc")

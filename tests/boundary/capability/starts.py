@@ -148,13 +148,22 @@ def spied(
         for folder in ground.root.iterdir():
             if folder.name not in ("checkout", "venv", "dist"):
                 walked.tree(folder)
-        titles = tuple(sorted(map(walk.title, pids)))
         (place / "go").write_text("")
+        _wait_for(
+            lambda: bool(_sandboxed(mark)), process, place / "log"
+        )  # its first process comes with its first command
+        for pid in (inside := _sandboxed(mark)):
+            walked.process(pid)
+        titles = tuple(sorted(map(walk.title, [*pids, *inside])))
         assert process.wait(PATIENCE) == 0, (place / "log").read_text()[-3000:]
     finally:
         (place / "go").write_text("")
         end(process)
     return Spied(around, walked, titles, tuple(_inside(place / "out")))
+
+
+def _sandboxed(mark: str) -> list[int]:
+    return [pid for pid in walk.marked(mark) if "hc_init" in walk.title(pid)]
 
 
 def spying(ground: Ground, place: Path, *, alone: bool = False) -> dict[str, str]:
