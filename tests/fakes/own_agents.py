@@ -77,10 +77,10 @@ class Asks(Agent):
     async def solve(self, attempt: Attempt) -> Candidate | None:
         from hc_ray.domain.candidate import Submission
 
-        context, passed = attempt._search.context, False
+        search, passed = attempt._search, False
         while not passed:
-            made = Submission.of(b"", id="mine", trial=context.name, task_digest=context.task.digest)
-            passed = await context.judge(made)
+            made = Submission.of(b"", id="mine", trial=search.name, task_digest=search.task.digest)
+            passed = await search.judge(made)
         return None
 
 

@@ -34,7 +34,7 @@ from hc_ray_actors.backends import choose
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.integrations.mcp_folders import Folders
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR, FilledPlace, contents, keep, kept
-from hc_ray_actors.jobs.single import answering
+from hc_ray_actors.jobs.answering import answering
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.sandboxes import Sandboxes
 

@@ -1,14 +1,11 @@
 """One trial, or one suite, in this process: the same parts as a sweep, without Ray."""
 
 import asyncio
-import contextlib
 import datetime
 import json
-from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.config import TESTERS, AgentName, RoleName, SweepConfig
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.ports import Events
@@ -17,11 +14,10 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.engine import Engine
+from hc_ray_actors.jobs.answering import answering
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.role_models import Planned
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.trials import RoleSetup, Trials
 
 
 def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
@@ -81,22 +77,3 @@ def _task_folder(path: str) -> Path:
     if not (folder / "task.toml").is_file():
         raise DatasetError(f"{path} is not a task (it has no task.toml); give the folder of one task")
     return folder.resolve()
-
-
-@contextlib.asynccontextmanager
-async def answering(models: Mapping[RoleName, Planned]) -> AsyncIterator[dict[RoleName, RoleModel]]:
-    """The roles of these models, with their engines started; they are stopped when the context ends."""
-    engines = {config: Engine(config) for config, _, _ in models.values()}
-    trials = Trials("", None)
-    try:
-        endpoints = {config: await engine.start() for config, engine in engines.items()}
-        setups: dict[RoleName, RoleSetup] = {
-            role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
-            for role, (config, profile, digest) in models.items()
-        }
-        await trials.arrange({str(role): setup for role, setup in setups.items()}, {})
-        yield together({role: trials.role(role, 0) for role in setups})
-    finally:
-        await trials.stop()
-        for engine in engines.values():
-            await engine.stop()

@@ -1,0 +1,30 @@
+"""Models that answer in this process: their engines, started and stopped. Apart from ``single``, since the MCP server
+imports it and nothing that opens tests."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from hc_ray.agent.role import RoleModel, together
+from hc_ray.domain.config import RoleName
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.role_models import Planned
+from hc_ray_actors.trials import RoleSetup, Trials
+
+
+@contextlib.asynccontextmanager
+async def answering(models: Mapping[RoleName, Planned]) -> AsyncIterator[dict[RoleName, RoleModel]]:
+    """The roles of these models, with their engines started; they are stopped when the context ends."""
+    engines = {config: Engine(config) for config, _, _ in models.values()}
+    trials = Trials("", None)
+    try:
+        endpoints = {config: await engine.start() for config, engine in engines.items()}
+        setups: dict[RoleName, RoleSetup] = {
+            role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
+            for role, (config, profile, digest) in models.items()
+        }
+        await trials.arrange({str(role): setup for role, setup in setups.items()}, {})
+        yield together({role: trials.role(role, 0) for role in setups})
+    finally:
+        await trials.stop()
+        for engine in engines.values():
+            await engine.stop()
