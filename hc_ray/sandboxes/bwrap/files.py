@@ -23,6 +23,7 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     MAX_DEPTH,
     PATH_ONLY,
     empty,
+    let_in,
     link_target,
     open_at,
     opened,
@@ -35,10 +36,8 @@ from hc_ray.sandboxes.inside.processes import write_all
 
 _LINKS = 40
 """Links that one path may lead through, as in Linux."""
-_NO_FILE = frozenset(
-    getattr(errno, name)
-    for name in ("ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EACCES", "EISDIR", "ENAMETOOLONG", "EINVAL")
-)
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG,
+            errno.EINVAL}  # fmt: skip
 """What says that a path leads to no file that can be read."""
 
 
@@ -118,11 +117,11 @@ class RootTree:
             *above, last = place.strip("/").split("/")
             with ExitStack() as way:
                 folder = way.enter_context(opened(str(self.root), PATH_ONLY | os.O_DIRECTORY))
-                _let_in(folder)
+                let_in(folder)
                 for name in above:
                     self._make_kind(folder, name, stat.S_IFDIR)
                     folder = way.enter_context(opened(name, PATH_ONLY | os.O_DIRECTORY, folder))
-                    _let_in(folder)
+                    let_in(folder)
                 self._make_kind(folder, last, stat.S_IFDIR if source is None or source.is_dir() else stat.S_IFREG)
 
     def _make_kind(self, folder: int, name: str, kind: int) -> None:
@@ -133,7 +132,7 @@ class RootTree:
                 return
             if found == stat.S_IFDIR:
                 with opened(name, PATH_ONLY | os.O_DIRECTORY, folder) as below:
-                    _let_in(below)
+                    let_in(below)
             os.rename(name, self.root.with_name(f"displaced-{secrets.token_hex(4)}"), src_dir_fd=folder)
         if kind == stat.S_IFDIR:
             os.mkdir(name, 0o755, dir_fd=folder)
@@ -236,7 +235,7 @@ class RootTree:
     @contextmanager
     def _opened(self) -> Iterator[int]:
         with opened(str(self.root), PATH_ONLY | os.O_DIRECTORY) as place:
-            _let_in(place)
+            let_in(place)
         with opened(str(self.root), FOLDER) as folder:
             yield folder
 
@@ -303,10 +302,3 @@ class RootTree:
                 return stack.enter_context(opened(stack.enter_context(folder), FOLDER))
 
             copy_folder(source, made, target.user, aside)
-
-
-def _let_in(folder: int) -> None:
-    """Give whoever owns an open folder the right to enter and change it."""
-    mode = stat.S_IMODE(os.fstat(folder).st_mode)
-    if mode & 0o700 != 0o700:
-        os.chmod(f"/proc/self/fd/{folder}", mode | 0o700)  # noqa: PTH101 (the open folder itself, never a name)
