@@ -12,6 +12,7 @@ from tests.cluster.hosts import UID, USER, WHEELS, Host, network
 from tests.cluster.wheelhouse import checkout, wheelhouse
 from tests.fakes.processes import ran, wait
 from tests.fakes.sweeps import REPOSITORY, results
+from tests.fakes.tasks import make_task
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -42,6 +43,12 @@ class Launcher:
         assert time.monotonic() - began < 30  # Ray itself tries for a minute
         return str(done.stderr)
 
+    def has_own_tasks(self) -> None:
+        """``my-sweep.yaml`` and ``my-tasks``, in which the reference is graded: these hosts have no GPU to ask."""
+        make_task(self.folder / "my-tasks")
+        (self.folder / "my-sweep.yaml").write_text("dataset: my-tasks\nagents: [oracle]\n")
+        ran("chown", "-R", f"{UID}:{UID}", self.folder / "my-tasks", self.folder / "my-sweep.yaml").check_returncode()
+
     def does(self, line: str) -> str:
         done = self._host.run(f"cd ~/hc-ray && {line}", USER, timeout=300)
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
@@ -55,9 +62,8 @@ def _lines() -> list[str]:
 
 def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_left():
     house = wheelhouse()
-    prepare, up, nodes, sweep, status, report, files, log_of, submit, job_status, job_logs, again, resume, down = (
-        _lines()
-    )
+    given = _lines()
+    prepare, up, nodes, sweep, status, report, files, log_of, *own, submit, job, job_logs, again, resume, down = given
     with network(4) as hosts:
         ran("cp", "-a", "--link", f"{house}/wheels/.", WHEELS).check_returncode()
         head, launcher = hosts[0], Launcher(hosts[3], house)
@@ -102,8 +108,15 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         assert "worker" in launcher.does(files.replace("192.0.2.11", second))
         assert "raylet" in launcher.does(log_of.replace("192.0.2.11", second))
 
+        launcher.has_own_tasks()
+        told = [launcher.does(line) for line in own]
+        assert "my-tasks" in told[2] and "1 to run" in told[2]
+        log = head.folder / HOME / "mine.log"
+        wait(lambda: "hc-ray report" in log.read_text(), 300, "the end of the sweep of own tasks")
+        assert [result["verifier_result"]["rewards"] for result in results(runs / "mine").values()] == [{"reward": 1.0}]
+
         launcher.does(submit)
-        wait(lambda: "Job 'second' succeeded" in launcher.does(job_status), 300, "the job's end")
+        wait(lambda: "Job 'second' succeeded" in launcher.does(job), 300, "the job's end")
         assert "hc-ray report" in launcher.does(job_logs)
         assert [bool(result["verifier_result"]) for result in results(runs / "second").values()] == [True, True]
         assert all((host.folder / HOME / ".local/share/hc-ray/sandboxes/solve").is_dir() for host in hosts[:3])
