@@ -1,5 +1,5 @@
 """Many trials as coroutines of one actor. A trial tells its submission and parks without a slot; ``resume`` goes on
-with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives.
+with the bit. What a trial does stands in ``hc_ray.search``; here it only lives.
 
 No call lasts as long as a trial: Ray keeps a fiber with a stack of 256 KiB for each call of an async actor until it
 ends, which was 250 MiB for 1,000 trials in flight. What they come to is told in one stream with their events."""

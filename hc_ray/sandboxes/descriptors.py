@@ -18,6 +18,9 @@ MAX_DEPTH = 200
 """Folders within folders that are looked at; every level costs a descriptor."""
 
 
+NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG,
+           errno.EINVAL}  # fmt: skip
+"""What says that a path leads to no file that can be read."""
 _CHANGED = frozenset(
     getattr(errno, name) for name in ("ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL", "EEXIST", "EACCES")
 )

@@ -21,6 +21,7 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FILE,
     FOLDER,
     MAX_DEPTH,
+    NO_FILE,
     PATH_ONLY,
     empty,
     let_in,
@@ -36,9 +37,6 @@ from hc_ray.sandboxes.inside.processes import write_all
 
 _LINKS = 40
 """Links that one path may lead through, as in Linux."""
-_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG,
-            errno.EINVAL}  # fmt: skip
-"""What says that a path leads to no file that can be read."""
 
 
 class RootTree:
@@ -69,7 +67,7 @@ class RootTree:
                     return None
                 return read_all(file, limit)
         except OSError as error:
-            if error.errno in _NO_FILE:
+            if error.errno in NO_FILE:
                 return None
             raise
 
