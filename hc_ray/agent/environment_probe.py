@@ -34,8 +34,10 @@ class Looks:
 
     def __init__(self, place: MakesSandboxes) -> None:
         self._place = place
-        self._versions: dict[str, dict[str, str]] = defaultdict(dict)
+        self._versions: dict[str, dict[str, str]] = {}
         """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""
+        self._first: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Held until one of the environments of these variables has told what they share: the others wait for that."""
         self._views: dict[str, asyncio.Task[EnvironmentView]] = {}
 
     async def around(self, spec: Spec, task: Task) -> Spec:
@@ -52,13 +54,20 @@ class Looks:
 
     async def _look(self, spec: Spec, task: Task) -> EnvironmentView:
         forks = SandboxForks(self._place, task, "look")
+        variables = digest_of(task.environment.env)
         try:
-            known = self._versions[digest_of(task.environment.env)]
-            view = (await look_around(spec, forks, known)).snapshot
-            known |= view.shared
-            return view.model_copy(update={"shared": {}})
+            await forks.base()  # making an image takes minutes, for which no other look waits
+            async with self._first[variables]:
+                told = variables in self._versions
+                view = None if told else await self._ask(spec, forks, variables)
+            return view or await self._ask(spec, forks, variables)
         finally:
             await forks.close()
+
+    async def _ask(self, spec: Spec, forks: SandboxForks, variables: str) -> EnvironmentView:
+        view = (await look_around(spec, forks, self._versions.get(variables, {}))).snapshot
+        self._versions.setdefault(variables, {}).update(view.shared)
+        return view.model_copy(update={"shared": {}})
 
 
 async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] = {}) -> Spec:

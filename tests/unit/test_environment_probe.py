@@ -13,11 +13,12 @@ from hc_ray.agent.loop import Bounds
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
-from tests.fakes.grading import MemoryPlace
+from tests.fakes.grading import MemoryPlace, MemorySandbox
 
 
 def test_looking_around_tells_tools_files_and_functions(tmp_path):
@@ -98,3 +99,31 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
         await asyncio.gather(ask("a"), ask("b"))
     assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3 and seen == ["nobody's"] * 2
     assert all(sandbox.closed for sandbox in place.made)
+
+
+async def test_of_environments_that_are_looked_at_together_one_is_asked_first_and_tells_the_others_what_they_share():
+    brought, under_way = [], [0, 0]
+
+    async def create(task, name, *, network=False):
+        sandbox = MemorySandbox(name, network, lambda *_: None, lambda *_: b"")
+
+        async def look(command, *, timeout, stdin):
+            under_way[0] += 1
+            under_way[1] = max(under_way)
+            brought.append(json.loads(stdin))
+            await asyncio.sleep(0.01)
+            under_way[0] -= 1
+            report = EnvironmentView(system=task.digest, shared={"/usr/bin/awk": "1.3"})
+            return ExecResult(exit_code=0, stdout=report.model_dump_json().encode(), stderr=b"", seconds=0.0)
+
+        sandbox.exec = look
+        return sandbox
+
+    place = MemoryPlace()
+    place.create = create
+    looks = environment_probe.Looks(place)
+    spec = Spec(instruction="", workdir="/app")
+    tasks = [Task(name="t", digest=digest, instruction="", environment=Environment()) for digest in "abc"]
+    seen = await asyncio.gather(*(looks.around(spec, task) for task in tasks))
+    assert [one.snapshot.system for one in seen] == ["a", "b", "c"]
+    assert brought == [{}, *[{"/usr/bin/awk": "1.3"}] * 2] and under_way[1] == 2
