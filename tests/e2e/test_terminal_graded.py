@@ -1,8 +1,11 @@
 """Tasks of the terminal dataset, in every sandbox that takes them: the reference passes and doing nothing fails. Three
-wrong solutions a task (``tests/terminal_wrong/TASK/*.sh``), run where the reference would have been, fail too; they try
-the tests, so one kind of sandbox is enough. One task each time, all of them as a proof, since they take minutes."""
+wrong solutions a task (``tests/terminal_wrong/TASK``: a script, or a patch that makes the reference wrong), run where
+the reference would have been, fail too; they try the tests, so one kind of sandbox is enough. One task each time, all
+of them as a proof, since they take minutes."""
 
 import asyncio
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,23 +38,35 @@ def test_no_task_is_refused_and_each_has_three_wrong_solutions(sealed):
     _, dataset = sealed
     assert dataset.refused == () and sorted(task.name.rpartition("/")[2] for task in dataset.tasks) == NAMES
     for name in NAMES:
-        scripts = sorted((WRONG / name).iterdir())
-        assert [script.name for script in scripts] == ["1.sh", "2.sh", "3.sh"]
-        # The first line, after a possible interpreter line, says what is wrong.
-        lines = [next(line for line in script.read_text().splitlines() if line[:2] != "#!") for script in scripts]
-        assert all(line.startswith("# ") for line in lines)
+        ways = sorted((WRONG / name).iterdir())
+        assert [way.stem for way in ways] == ["1", "2", "3"]
+        for way in ways:  # the first line, after a possible interpreter line, says what is wrong
+            said = next(line for line in way.read_text().splitlines() if line[:2] != "#!")
+            assert said.startswith("# ") if way.suffix == ".sh" else said[0].isupper()
+            assert script(way) != (DATASET / name / "solution/solve.sh").read_bytes()
 
 
-async def submitted(task: Task, script: Path, place: SandboxPlace) -> Submission:
-    """What a script changes in a fresh sandbox."""
-    sandbox = await place.create(task, f"wrong-{script.stem}-{task.digest[:12]}")
+def script(wrong: Path) -> bytes:
+    """What is run for a wrong solution."""
+    if wrong.suffix == ".sh":
+        return wrong.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        solved = Path(folder, "solve.sh")
+        solved.write_bytes((DATASET / wrong.parent.name / "solution/solve.sh").read_bytes())
+        subprocess.run(["git", "apply", str(wrong)], cwd=folder, check=True)
+        return solved.read_bytes()
+
+
+async def submitted(task: Task, wrong: Path, place: SandboxPlace) -> Submission:
+    """What a wrong solution changes in a fresh sandbox."""
+    sandbox = await place.create(task, f"wrong-{wrong.stem}-{task.digest[:12]}")
     try:
-        await sandbox.put({"/tmp/wrong.sh": script.read_bytes()}, mode=0o755)
+        await sandbox.put({"/tmp/wrong.sh": script(wrong)}, mode=0o755)
         await sandbox.exec(["bash", "/tmp/wrong.sh"], timeout=SECONDS)
         difference = await sandbox.difference()
     finally:
         await sandbox.close()
-    return control.make_submission(task, difference.tar, f"wrong-{script.stem}")
+    return control.make_submission(task, difference.tar, f"wrong-{wrong.stem}")
 
 
 @pytest.mark.parametrize(("backend", "name"), [
@@ -63,14 +78,14 @@ async def submitted(task: Task, script: Path, place: SandboxPlace) -> Submission
 async def test_the_reference_passes_and_what_is_wrong_or_untouched_fails(sealed, backend, name):
     folder, dataset = sealed
     (task,) = [task for task in dataset.tasks if task.name.rpartition("/")[2] == name]
-    wrong = sorted((WRONG / name).glob("*.sh")) if backend == "bwrap" or builds_an_image(name) else []
+    wrong = sorted((WRONG / name).iterdir()) if backend == "bwrap" or builds_an_image(name) else []
     turn = asyncio.Semaphore(AT_ONCE)
     async with closing(backend, folder / "public") as place:
         common = {"sealed_root": folder / "sealed", "place": place}
 
-        async def verdict(script: Path | None) -> Verdict:
+        async def verdict(way: Path | None) -> Verdict:
             async with turn:
-                return await grade(task, script and await submitted(task, script, place), **common)
+                return await grade(task, way and await submitted(task, way, place), **common)
 
         async def reference() -> Verdict:
             async with turn:
@@ -78,4 +93,4 @@ async def test_the_reference_passes_and_what_is_wrong_or_untouched_fails(sealed,
 
         solved, *failed = await asyncio.gather(reference(), *map(verdict, [None, *wrong]))
     assert (solved.passed, solved.witness) == (True, "agrees")
-    assert [script for script, one in zip([None, *wrong], failed, strict=True) if one.passed is not False] == []
+    assert [way for way, one in zip([None, *wrong], failed, strict=True) if one.passed is not False] == []
