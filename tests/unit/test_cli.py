@@ -45,6 +45,7 @@ def test_help_loads_nothing_heavy():
     (["climb", "--resume"], "--resume needs -o OUT"),
     (["sweep", "--set", "climb.tokens=9"], "need search: climb, too (or run hc-ray climb)"),
     (["sweep", "climb", "--max-trials", "3"], "a climb takes no --max-trials"),
+    (["climb", "--split", "holdout"], "No such option: --split"),
     (["sweep", "climb", "-a", "raw"], "a climb tunes hc alone, not raw"),
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
@@ -180,6 +181,6 @@ def test_verbs_and_flags_are_completed_in_every_shell(shell, variable, monkeypat
 def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
-    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:answer"]
+    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo"]
     assert cli.run(told) == 0
     assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]
