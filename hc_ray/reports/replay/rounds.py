@@ -29,7 +29,11 @@ def read_rounds(store: Store) -> dict[str, list[Round]]:
     """Trial → its rounds; of one that was begun again the last attempt's."""
     found: dict[str, list[Round]] = {}
     for path in sorted(store.list("events")):
-        for event in map(json.loads, store.read(path).splitlines()):
+        for line in store.read(path).splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
             rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
             told: dict[str, Any] = {}
             if event["type"] == "trial_start":
