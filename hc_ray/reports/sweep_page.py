@@ -33,11 +33,16 @@ def tell_result(summary: Data, stream: IO[str] | None = None, *, out: str) -> No
 
 def html(summary: Data) -> str:
     """The whole page."""
-    head = _head(summary)
+    head, nothing = (
+        _head(summary),
+        "Nothing to compare: fewer than two agents or configs with a model finished a trial.",
+    )
+    *compared, alarms = comparison_sections(summary)
     parts = [
         head._replace(title=""),
         *agent_sections(summary["configs"]), draw("reading"),
-        *comparison_sections(summary), _pairs(summary["comparisons"]),
+        Section("Comparisons", after=() if summary["comparisons"] else (nothing,), tone="claim"),
+        *compared, _pairs(summary["comparisons"]), alarms,
         draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
         slots(summary["engine_use"]),
         *_other_sections(summary),

@@ -10,6 +10,7 @@ from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
 from hc_ray.reports.sweep_page import tell_report, tell_result
 from hc_ray.statistics import estimators
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
@@ -152,7 +153,7 @@ def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_
     assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
     assert summary["sweep"]["model"] is None and summary["criteria"] == []
     page = report.html(summary)
-    assert "no model" in page and "Generalisation criteria" not in page
+    assert "no model" in page and "Generalisation criteria" not in page and "Nothing to compare" in page
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
@@ -197,6 +198,16 @@ def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_tr
     store.write("trials/half__12345678/config.json", b"{}")
     store.write("trials/half__12345678/artifacts/submission.tar", b"x")
     assert report.summarise(store) == before
+
+
+def test_a_report_looks_for_results_and_lists_no_other_file_of_a_trial(tmp_path):
+    class Asked(SweepStore):
+        def list(self, prefix: str) -> list[str]:
+            assert prefix != "trials", "a trial has a dozen files"
+            return super().list(prefix)
+
+    store = sweepdir.demo_like()
+    assert report.summarise(Asked(str(store.save(tmp_path)))) == report.summarise(store)
 
 
 def test_a_store_without_a_sweep_is_the_users_mistake() -> None:
