@@ -110,13 +110,15 @@ class SweepStore:
             yield
             return
         full = Path(self._path(path))
-        try:
+        with self._faults(f"write {path}"):
             full.parent.mkdir(parents=True, exist_ok=True)
-            with full.open("a") as file:
+            file = full.open("a")
+        with file:
+            try:
                 lock(file, seconds)
-                yield
-        except TimeoutError as fault:
-            raise StoreError(f"{self.root}: another process has locked {path}") from fault
+            except TimeoutError as fault:
+                raise StoreError(f"{self.root}: another process has locked {path}") from fault
+            yield
 
     def claim(self, path: str, data: bytes) -> bool:
         """Create a file that is not there yet; False where it is. One of several claimants gets it, whether or not the

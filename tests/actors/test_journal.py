@@ -285,3 +285,11 @@ def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_w
             store.write(path, b"")
     with pytest.raises(FileNotFoundError):
         store.read("nothing.json")
+
+
+def test_a_place_that_holds_no_folder_is_told_as_every_fault_of_a_store_is(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    store = SweepStore(str(tmp_path / "file" / "out"))
+    for asked in (lambda: store.alone("lock", seconds=1).__enter__(), lambda: store.holding("x")):
+        with pytest.raises(StoreError, match=r"file/out: could not (write lock|list trials): .*Not a directory"):
+            asked()

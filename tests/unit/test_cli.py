@@ -6,12 +6,17 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
+from hc_ray.domain.suite import Suite
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.integrations.mcp_folders import Folders
+from hc_ray_actors.integrations.mcp_workspace import kept
+from hc_ray_actors.jobs import single
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import ran
 from tests.fakes.scripts import echo_request
+from tests.fakes.suites import call_test
 
 
 @pytest.fixture
@@ -116,6 +121,15 @@ def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
         assert cli.run(["show", *arguments]) == code
         said = "".join(capsys.readouterr())
         assert all(part in said for part in told)
+
+
+def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, tmp_path, monkeypatch, capsys):
+    suite = Suite(tests=(call_test("t1", "double(2)", "4"),), prompt_tokens=9)
+    monkeypatch.setattr(single, "make_suite", lambda settings, path: suite)
+    assert cli.run(["testgen", "-p", "x", "--json"]) == 0
+    (tmp_path / "suite.json").write_text(capsys.readouterr().out)
+    assert kept(tmp_path, "suite.json", Folders([str(tmp_path)]))[1] == suite.tests
+    assert cli.run(["testgen", "-p", "x"]) == 0 and "1 admitted of 1 generated" in capsys.readouterr().out
 
 
 def test_status_counts_what_is_there(sweep, capsys):
