@@ -1,7 +1,7 @@
 """A sweep for readers: sections for terminal and page, and the page (``report.html``) with its plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.domain.value import flattened
 from hc_ray.reports.audit_section import definitions_section, quality_section
@@ -19,16 +19,16 @@ TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
 
 
-def tell_report(summary: Data, stream: IO[str] | None = None, *, out: str = "OUT") -> None:
+def tell_report(summary: Data, *, out: str = "OUT") -> None:
     """The whole report in a terminal; ``out``: the sweep directory's name in commands."""
     for section in (_head(summary), *_results(summary), *_other_sections(summary, out)):
-        tell(section, stream)
+        tell(section)
 
 
-def tell_result(summary: Data, stream: IO[str] | None = None, *, out: str) -> None:
+def tell_result(summary: Data, *, out: str) -> None:
     """What a sweep ends with: its rates and comparisons, and the tasks that fail their own check."""
     for section in (*_results(summary), controls_section(summary, out)):
-        tell(section, stream)
+        tell(section)
 
 
 def html(summary: Data) -> str:

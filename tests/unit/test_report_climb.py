@@ -1,6 +1,5 @@
 """The report of a climb's folder: a whole climb in a simulated world, whose evaluations lie as sweeps below it."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from hc_ray.domain.value import flattened
 from hc_ray.reports.climb_page import climb_html, tell_climb
 from hc_ray.reports.climb_report import Data, is_climb, summarise_climb
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 from tests.fakes.simulated_climb import World
 from tests.fakes.sweepdir import MemoryStore
 
@@ -72,9 +72,7 @@ def summary_of(store: MemoryStore) -> Data:
 
 
 def told(summary: Data) -> tuple[str, str]:
-    stream = io.StringIO()
-    tell_climb(summary, stream)
-    return stream.getvalue(), climb_html(summary)
+    return said(tell_climb, summary), climb_html(summary)
 
 
 def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(climbed) -> None:

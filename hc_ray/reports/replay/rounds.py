@@ -28,11 +28,11 @@ class Round(Value):
 def read_rounds(store: Store) -> dict[str, list[Round]]:
     """Trial → its rounds; of one that was begun again the last attempt's."""
     found: dict[str, list[Round]] = {}
-    for path in sorted(store.list("events")):
+    for path in store.list("events"):
         for line in store.read(path).splitlines():
             try:
                 event = json.loads(line)
-            except ValueError:
+            except ValueError:  # half of one
                 continue
             rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
             told: dict[str, Any] = {}
