@@ -1,5 +1,6 @@
 import json
 import sys
+import time
 
 import pytest
 
@@ -127,7 +128,8 @@ def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, t
     suite = Suite(tests=(call_test("t1", "double(2)", "4"),), prompt_tokens=9)
     monkeypatch.setattr(single, "make_suite", lambda settings, path: suite)
     assert cli.run(["testgen", "-p", "x", "--json"]) == 0
-    (tmp_path / "suite.json").write_text(capsys.readouterr().out)
+    (tmp_path / "suite.json").write_text(out := capsys.readouterr().out)
+    assert json.loads(out)["schema_version"] == 1
     assert kept(tmp_path, "suite.json", Folders([str(tmp_path)]))[1] == suite.tests
     assert cli.run(["testgen", "-p", "x"]) == 0 and "1 admitted of 1 generated" in capsys.readouterr().out
 
@@ -142,6 +144,14 @@ def test_status_counts_what_is_there(sweep, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["done"], found["owner"], found["running"]) == (25, "ended", [])
     assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
+    (done,) = (folder.name for folder in (sweep / "trials").glob("double__*"))
+    start = {**events[0], "trial": done}
+    (sweep / "events" / "000001.jsonl").write_text(json.dumps(start))
+    for renewed, owner, running in ((time.time(), "running", ["x__1"]), (time.time() - 99, "gone", [])):
+        (sweep / "lease.json").write_text(json.dumps({"machine": "another", "renewed_at": renewed}))
+        assert cli.run(["status", str(sweep), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
 
 
 def test_one_flag_is_enough_for_a_server_that_holds_one_model():
@@ -159,6 +169,7 @@ def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_w
     file.write_text("seeds: 3\ninclude: [a*]\n")
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
+    assert config_from(None, {"--script": "mine:answer"}).engine.kind == "scripted"
     assert cli.run(["run", "-p", "x", "--set", "seeds=3"]) == 2
     assert "--set seeds: `run` runs one trial, of the task, agent and seed" in capsys.readouterr().err
     assert cli.run(["run", "-p", "x", "--set", "solver.samplse=3"]) == 2
