@@ -73,7 +73,7 @@ def records_of(store: Store) -> list[Record]:
     for path in store.list("climb"):
         if path != DECLARED and path.endswith(".json"):
             try:
-                found.append(Record.model_validate_json(store.read(path)))
+                found.append(Record.model_validate_json(store.read(path), extra="ignore"))
             except ValueError as error:
                 raise OutputError(f"{path} is not a record of a climb: {str(error).splitlines()[0]}") from None
     return sorted(found, key=lambda record: (record.proposal.generation, record.proposal.place))

@@ -114,6 +114,16 @@ def test_an_audit_of_a_sweep_of_a_climb_stands_in_the_curve_at_its_generation(cl
     assert "fault detection (audit): not measured" in page and "validity (audit): not" not in page
 
 
+def test_a_climb_of_another_version_is_told_by_what_is_known_of_its_records(climbed) -> None:
+    whole, _ = climbed
+    store = MemoryStore()
+    store.files = dict(whole.files)
+    record = json.loads(store.read("climb/1-0.json"))
+    record["proposal"] |= {"older": 1, "solver": {**record["proposal"]["solver"], "attempts": 3}}
+    store.write("climb/1-0.json", json.dumps(record).encode())
+    assert summary_of(store)["proposals"] == summary_of(whole)["proposals"]
+
+
 def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
     whole, _ = climbed
     store = MemoryStore()
