@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 import time
 
@@ -111,6 +112,12 @@ def test_a_reader_that_goes_away_is_no_fault(sweep):
     command = f"{program} report {sweep} | head -n 2; echo ${{PIPESTATUS[0]}}"
     done = ran("bash", "-c", command, check=True)
     assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
+
+
+def test_a_terminal_that_lacks_a_letter_gets_its_number(sweep):
+    told = ["-c", "from hc_ray.cli.app import main; main()", "report", str(sweep)]
+    done = ran(sys.executable, *told, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert "\\u2265 0.80" in done.stdout and "Also written to" in done.stdout
 
 
 def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
