@@ -121,7 +121,10 @@ def test_a_climb_of_another_version_is_told_by_what_is_known_of_its_records(clim
     record = json.loads(store.read("climb/1-0.json"))
     record["proposal"] |= {"older": 1, "solver": {**record["proposal"]["solver"], "attempts": 3}}
     store.write("climb/1-0.json", json.dumps(record).encode())
-    assert summary_of(store)["proposals"] == summary_of(whole)["proposals"]
+    declared = json.loads(store.read("climb/declared.json"))
+    store.write("climb/declared.json", json.dumps({**declared, "config": {**declared["config"], "older": 1}}).encode())
+    found, known = summary_of(store), summary_of(whole)
+    assert (found["proposals"], found["climb"]["declared"]) == (known["proposals"], known["climb"]["declared"])
 
 
 def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
