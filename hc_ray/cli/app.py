@@ -135,9 +135,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
             signal.signal(number, _interrupt)
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # what a terminal has no letter for is told by its number, as on stderr
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a terminal has no letter for is told by its number, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others

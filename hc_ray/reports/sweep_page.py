@@ -33,11 +33,8 @@ def tell_result(summary: Data, *, out: str) -> None:
 
 def html(summary: Data) -> str:
     """The whole page."""
-    head, nothing = (
-        _head(summary),
-        "Nothing to compare: fewer than two agents or configs with a model finished a trial.",
-    )
-    *compared, alarms = comparison_sections(summary)
+    head, (*compared, alarms) = _head(summary), comparison_sections(summary)
+    nothing = "Nothing to compare: fewer than two agents or configs with a model finished a trial."
     parts = [
         head._replace(title=""),
         *agent_sections(summary["configs"]), draw("reading"),
