@@ -72,7 +72,7 @@ def prompts_in(store: SweepStore, rows: Sequence[Mapping[str, Any]], where: str 
     found: dict[str, tuple[Prompts, ...]] = {}
     for row in rows:
         if row["config_hash"] not in found and store.exists(path := f"{where}trials/{row['trial']}/config.json"):
-            key = TrialKey.model_validate_json(store.read(path))
+            key = TrialKey.model_validate_json(store.read(path), extra="ignore")
             found[row["config_hash"]] = tuple(_prompts(key, role, told) for role, told in key.prompts.items())
     return found
 

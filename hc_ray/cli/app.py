@@ -4,6 +4,7 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
             signal.signal(number, _interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a terminal has no letter for is told by its number, as on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
     sys.exit(code)

@@ -92,7 +92,7 @@ SHARED = {
     "--max": Shared("solver.testgen.total_max", "Maximum number of tests in the suite.", int),
 }  # fmt: skip
 SWEEP = tuple(name for name, flag in SHARED.items() if not flag.field.startswith("solver."))
-TASKS = ("--path", "--include", "--exclude", "--tag", "--limit", "--split")
+TASKS = ("--path", "--include", "--exclude", "--tag", "--limit")
 ENGINE = ("--engine", "--base-url", "--model", "--script", "--api-key-env")
 
 Verb = Callable[..., int | None]

@@ -229,6 +229,10 @@ class Store(Protocol):
         """Relative paths of all files below a folder, sorted."""
         ...
 
+    def holding(self, name: str) -> set[str]:
+        """Names of the trials whose folder holds a file ``name``: without listing all others."""
+        ...
+
 
 class Events(Protocol):
     """The one stream of what happens."""

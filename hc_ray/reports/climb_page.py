@@ -1,7 +1,7 @@
 """A climb for readers: sections for terminal and page, and the page with its plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.html_figures import Plot, Point, Series, heat_map, testgen_figure, timeline
@@ -17,10 +17,10 @@ _ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
 """How far beside its generation a proposer's points stand, so that they do not hide each other."""
 
 
-def tell_climb(summary: Data, stream: IO[str] | None = None) -> None:
+def tell_climb(summary: Data) -> None:
     """The whole climb in a terminal."""
     for section in _sections(summary):
-        tell(section, stream)
+        tell(section)
 
 
 def climb_html(summary: Data) -> str:

@@ -34,7 +34,7 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
     stores = {name: found for name in folders if (found := below(f"sweeps/{name}")).exists("sweep.json")}
     names = _names(records, declared["start"]["solver"], stores)
     whole = summarise_several(stores, names=names) if stores else _NOTHING
-    rows, terms = whole["trials"], ClimbConfig.model_validate(declared["config"])
+    rows, terms = whole["trials"], ClimbConfig.model_validate(declared["config"], extra="ignore")
     tasks = max([whole["sweep"]["tasks"], *(len(read_sweep(one).get("tasks") or ()) for one in stores.values())])
     spent = sum(row["tokens"] or 0 for row in rows) + sum(record.proposal.tokens for record in records)
     incumbent = next((one.proposal.solver for one in reversed(records) if one.accepted and one.proposal.knob), None)
@@ -73,7 +73,7 @@ def records_of(store: Store) -> list[Record]:
     for path in store.list("climb"):
         if path != DECLARED and path.endswith(".json"):
             try:
-                found.append(Record.model_validate_json(store.read(path)))
+                found.append(Record.model_validate_json(store.read(path), extra="ignore"))
             except ValueError as error:
                 raise OutputError(f"{path} is not a record of a climb: {str(error).splitlines()[0]}") from None
     return sorted(found, key=lambda record: (record.proposal.generation, record.proposal.place))

@@ -174,11 +174,11 @@ def timeline(rows: Sequence[Data]) -> str:
     first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
     tones = {"True": "good", "False": "bad", "None": "soft"}
     lanes: list[float] = []
-    bars = []
+    bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
     for start, end, outcome in times:
         lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
         lanes[lane:lane + 1] = [end]  # fmt: skip
-        bars.append((lane, start - first, end - first, tones[outcome]))
+        bars[tones[outcome]].append((lane, start - first, end - first))
     legend = draw("keys", {"passed": "good", "failed": "bad", "unscored": "soft"})
     says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
     return draw("figure", "Trials over time", draw("spans", bars, len(lanes), total) + legend, says)

@@ -116,8 +116,7 @@ def rows_of(store: Store) -> list[dict[str, Any]]:
 
 def finished(store: Store) -> list[str]:
     """Names of the committed trials, sorted."""
-    paths = [path.split("/") for path in store.list("trials")]
-    return [parts[1] for parts in paths if len(parts) == 3 and parts[2] == "result.json"]
+    return sorted(store.holding("result.json"))
 
 
 def result_of(store: Store, trial: str) -> TrialResult:

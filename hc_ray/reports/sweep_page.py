@@ -1,7 +1,7 @@
 """A sweep for readers: sections for terminal and page, and the page (``report.html``) with its plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.domain.value import flattened
 from hc_ray.reports.audit_section import definitions_section, quality_section
@@ -19,25 +19,27 @@ TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
 
 
-def tell_report(summary: Data, stream: IO[str] | None = None, *, out: str = "OUT") -> None:
+def tell_report(summary: Data, *, out: str = "OUT") -> None:
     """The whole report in a terminal; ``out``: the sweep directory's name in commands."""
     for section in (_head(summary), *_results(summary), *_other_sections(summary, out)):
-        tell(section, stream)
+        tell(section)
 
 
-def tell_result(summary: Data, stream: IO[str] | None = None, *, out: str) -> None:
+def tell_result(summary: Data, *, out: str) -> None:
     """What a sweep ends with: its rates and comparisons, and the tasks that fail their own check."""
     for section in (*_results(summary), controls_section(summary, out)):
-        tell(section, stream)
+        tell(section)
 
 
 def html(summary: Data) -> str:
     """The whole page."""
-    head = _head(summary)
+    head, (*compared, alarms) = _head(summary), comparison_sections(summary)
+    nothing = "Nothing to compare: fewer than two agents or configs with a model finished a trial."
     parts = [
         head._replace(title=""),
         *agent_sections(summary["configs"]), draw("reading"),
-        *comparison_sections(summary), _pairs(summary["comparisons"]),
+        Section("Comparisons", after=() if summary["comparisons"] else (nothing,), tone="claim"),
+        *compared, _pairs(summary["comparisons"]), alarms,
         draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
         slots(summary["engine_use"]),
         *_other_sections(summary),

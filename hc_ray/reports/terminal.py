@@ -45,7 +45,7 @@ class _Patient(Console):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
-def _console(stream: IO[str] | None) -> Console:
+def _console(stream: IO[str] | None = None) -> Console:
     out = stream or sys.stdout
     return _Patient(file=out, width=None if out.isatty() else PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
 
@@ -62,35 +62,33 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
 
 
-def heading(text: str, *, stream: IO[str] | None = None) -> None:
-    say(stream=stream)
-    say(text, stream=stream, style="bold")
+def heading(text: str) -> None:
+    say()
+    say(text, style="bold")
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, stream: IO[str] | None = None, numbers: Sequence[str] = ()
-) -> None:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
     grid = _grid(columns, numbers, fold=True)
     for row in rows:
         grid.add_row(*(_cell(value) for value in row))
-    _console(stream).print(grid)
+    _console().print(grid)
 
 
-def tell(section: Section, stream: IO[str] | None = None) -> None:
+def tell(section: Section) -> None:
     """A section of a report, if it tells anything."""
     style = STYLES.get(TONES.get(section.tone, section.tone))
     if section.title and (section.rows or section.notes or section.after):
-        heading(section.title, stream=stream)
+        heading(section.title)
     for note in section.notes:
-        say(note, stream=stream, style=style)
+        say(note, style=style)
     if section.rows:
         shown = [place for place, column in enumerate(section.columns) if column not in section.wide]
         columns = [section.columns[place] for place in shown]
         rows = [[row[place] for place in shown] for row in section.rows]
-        table(columns, rows, stream=stream, numbers=section.numbers)
+        table(columns, rows, numbers=section.numbers)
     for note in section.after:
-        say(note, stream=stream, style=style)
+        say(note, style=style)
 
 
 def _cell(value: Any) -> Text:
@@ -179,7 +177,7 @@ class Progress:
 
     def _line(self, text: str, style: str) -> None:
         self._spoke = self.state.now()
-        self._console.print(Text(text, style=style), soft_wrap=self._live is None)
+        self._console.print(Text(printable(text), style=style), soft_wrap=self._live is None)
 
     def render(self) -> RenderableType:
         """The panel as it stands: overall bar, then the running trials."""
@@ -222,7 +220,7 @@ class Progress:
         grid = _grid(NODE_COLUMNS)
         nodes = self.state.crew.nodes
         for one in nodes[:MOST_NODES]:
-            note = Text(one.note[:80], style="yellow")
+            note = Text(printable(one.note)[:80], style="yellow")
             grid.add_row(Text(one.node[:24]), Text(one.sandboxes), Text(one.gradings), Text(one.engines[:30]), note)
         if len(nodes) > MOST_NODES:
             grid.add_row(Text(f"and {len(nodes) - MOST_NODES} more", style="dim"), "", "", "", "")
@@ -239,7 +237,7 @@ class Progress:
             grid.add_row(
                 Text(f"{trial.task}{seed}"[:40]),
                 Text(trial.agent),
-                Text(trial.stage[:36]),
+                Text(printable(trial.stage)[:36]),
                 _score(trial.best),
                 Text(clock(self.state.now() - trial.started)),
             )

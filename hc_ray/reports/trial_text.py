@@ -1,7 +1,7 @@
 """One trial as ``show`` prints it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
@@ -9,10 +9,10 @@ from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 Data = Mapping[str, Any]
 
 
-def tell(trial: Data, *, out: str = "OUT", verbose: bool = False, stream: IO[str] | None = None) -> None:
+def tell(trial: Data, *, out: str = "OUT", verbose: bool = False) -> None:
     """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` adds every prompt and answer."""
     for section in _sections(trial, out, verbose=verbose):
-        terminal.tell(section, stream)
+        terminal.tell(section)
 
 
 def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
@@ -48,10 +48,10 @@ def _attempts(attempts: Sequence[Data]) -> Section:
     return Section(f"Failures outside the sandboxes: {len(attempts)} attempts", columns, rows, numbers=("attempt",))
 
 
-def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
+def tell_suite(suite: Data | None) -> None:
     """Print the tests with the gate's reasons, and what was understood on the way."""
     for section in _of_suite(suite):
-        terminal.tell(section, stream)
+        terminal.tell(section)
 
 
 def _of_suite(suite: Data | None) -> Iterator[Section]:

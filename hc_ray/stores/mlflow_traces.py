@@ -31,11 +31,14 @@ class Span(Value):
 def turns_of(store: Store, where: str = "") -> Mapping[str, Turns]:
     """By trial of the sweep in the folder ``where``; of a trial that began anew the later times count."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    for path in sorted(store.list(f"{where}events")):
+    for path in store.list(f"{where}events"):
         for line in store.read(path).splitlines():
             if b'"action"' not in line:
                 continue
-            event = json.loads(line)
+            try:
+                event = json.loads(line)
+            except ValueError:  # half of one
+                continue
             if event["name"] == "suite":
                 found[event["trial"]]["testgen"] = event["at"]
             elif event["name"] == "round":

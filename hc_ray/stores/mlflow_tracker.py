@@ -92,7 +92,9 @@ class MlflowTracker:
         experiment = self._experiment(client, story.experiment)
         before = client.search_runs([experiment], f"tags.`hc_ray.sweep_id` = '{story.id}'", max_results=RUNS)
         known = {run.data.tags.get("hc_ray.part"): run for run in before}
-        used = {one.digest: one for run in (story.parent, *story.children) for one in run.prompts}
+        # Versions are numbered in the order in which they were used, whether told meanwhile or at once.
+        runs = sorted((story.parent, *story.children), key=lambda run: run.started)
+        used = {one.digest: one for run in runs for one in run.prompts}
         linked = {digest: _registered(client, experiment, story, one) for digest, one in used.items()}
         places = {row.get("where", "") for child in story.children for row in child.trials} if store else set()
         turns = {where: turns_of(store, where) for where in places if store}

@@ -110,13 +110,15 @@ class SweepStore:
             yield
             return
         full = Path(self._path(path))
-        try:
+        with self._faults(f"write {path}"):
             full.parent.mkdir(parents=True, exist_ok=True)
-            with full.open("a") as file:
+            file = full.open("a")
+        with file:
+            try:
                 lock(file, seconds)
-                yield
-        except TimeoutError as fault:
-            raise StoreError(f"{self.root}: another process has locked {path}") from fault
+            except TimeoutError as fault:
+                raise StoreError(f"{self.root}: another process has locked {path}") from fault
+            yield
 
     def claim(self, path: str, data: bytes) -> bool:
         """Create a file that is not there yet; False where it is. One of several claimants gets it, whether or not the
@@ -192,11 +194,13 @@ class SweepStore:
         """Names of the trials whose folder holds a file ``name``, be it ``empty`` or not. One look at each folder, no
         file is read: 100,000 trials in seconds."""
         if self._local:
-            try:
-                with os.scandir(self._path("trials")) as folders:
-                    return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
-            except FileNotFoundError:
-                return set()
+            with (
+                contextlib.suppress(FileNotFoundError),
+                self._faults("list trials", told=FileNotFoundError),
+                os.scandir(self._path("trials")) as folders,
+            ):
+                return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
+            return set()
         found = self._below("trials")
         return {one.path.rsplit("/", 2)[1] for one in found if one.path.endswith(f"/{name}") and (empty or one.size)}
 

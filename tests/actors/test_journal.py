@@ -16,6 +16,7 @@ from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
 from hc_ray.machine.owner import _started
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
+from hc_ray.stores.local_disk import link
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
@@ -280,8 +281,28 @@ def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_w
     store.write("trials/a__1/config.json", b"{}")
     store.write("trials/b__2/result.json", b"{}")
     assert store.finished() == {"b__2"}
+    (tmp_path / "out" / "trials" / "b__2" / "x.json.7.tmp").write_bytes(b"")
+    assert store.list("trials") == ["trials/a__1/config.json", "trials/b__2/result.json"]
     for path in ("../x", "/etc/passwd", "a/../../x"):
         with pytest.raises(StoreError, match="not a path inside"):
             store.write(path, b"")
     with pytest.raises(FileNotFoundError):
         store.read("nothing.json")
+
+
+def test_a_name_that_the_own_file_has_already_is_no_fault_and_that_of_another_is(tmp_path):
+    one, other, name = tmp_path / "one", tmp_path / "other", tmp_path / "name"
+    for file in (one, other):
+        file.write_bytes(b"")
+    link(one, name)
+    link(one, name)  # as NFS asks again
+    with pytest.raises(FileExistsError):
+        link(other, name)
+
+
+def test_a_place_that_holds_no_folder_is_told_as_every_fault_of_a_store_is(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    store = SweepStore(str(tmp_path / "file" / "out"))
+    for asked in (lambda: store.alone("lock", seconds=1).__enter__(), lambda: store.holding("x")):
+        with pytest.raises(StoreError, match=r"file/out: could not (write lock|list trials): .*Not a directory"):
+            asked()

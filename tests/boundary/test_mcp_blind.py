@@ -18,7 +18,7 @@ import pytest
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import UserError
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.integrations.mcp_folders import Folders, opened
+from hc_ray_actors.integrations.mcp_folders import Folders, PlainStore, opened
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR, contents
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.mcp_client import asked, connected
@@ -268,6 +268,17 @@ def test_a_file_is_not_opened_through_a_link_on_any_part_of_its_path(ground):
     for path in (ground.work / "file", ground.work / "tests" / "test.sh", ground.work / "root" / "etc" / "hosts"):
         with pytest.raises(UserError, match="link"):
             opened(path)
+
+
+def test_trials_are_looked_for_through_no_link(tmp_path):
+    store = sweep()
+    trial = add_told_trial(store)
+    trials = store.save(tmp_path) / "trials"
+    assert PlainStore(str(tmp_path)).holding("result.json") == {trial}
+    trials.rename(tmp_path / "moved").joinpath("empty").mkdir()
+    trials.symlink_to(tmp_path / "moved")
+    with pytest.raises(UserError, match="link"):
+        PlainStore(str(tmp_path)).holding("result.json")
 
 
 def test_the_server_imports_nothing_that_opens_tests():

@@ -146,7 +146,7 @@ def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidat
     began = datetime.fromisoformat("2026-11-21T10:00:00+00:00").timestamp()
     rounds = [{"trial": trial, "at": began + 10 * n, "type": "action", "name": "round", "detail": {"number": n}}
               for n in (1, 2)]  # fmt: skip
-    store.write("events/0.jsonl", "\n".join(map(json.dumps, rounds)).encode())
+    store.write("events/0.jsonl", "\n".join([*map(json.dumps, rounds), '{"type": "action", "na']).encode())
     row = dict.fromkeys(COLUMNS["candidates"]) | {"trial": trial, "id": "c2.0", "temperature": 0.5}
     store.write("tables/candidates.parquet", parquet([row]))
     for _ in range(2):

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,8 +40,7 @@ class Tracked(World):
 
 
 def told(database: Path) -> dict[str, Any]:
-    """What stands in a store, by part of the climb, without ids, times and the numbers of prompts' versions:
-    these come in the order in which they were told."""
+    """What stands in a store, by part of the climb, without ids and times."""
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{database}")
@@ -53,8 +51,7 @@ def told(database: Path) -> dict[str, Any]:
                                       filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'")  # fmt: skip
         found[run.data.tags["hc_ray.part"]] = {
             "params": run.data.params,
-            "tags": {name: re.sub(r',"version":"\d+"', "", text) for name, text in run.data.tags.items()
-                     if name != "mlflow.parentRunId"},
+            "tags": {name: text for name, text in run.data.tags.items() if name != "mlflow.parentRunId"},
             "metrics": {name: [(one.value, one.step) for one in client.get_metric_history(run.info.run_id, name)]
                         for name in run.data.metrics},
             "artefacts": [item.path for item in client.list_artifacts(run.info.run_id)],

@@ -39,6 +39,9 @@ class MemoryStore:
     def list(self, prefix: str) -> list[str]:
         return sorted(path for path in self.files if path.startswith(prefix.rstrip("/") + "/"))
 
+    def holding(self, name: str) -> set[str]:
+        return {parts[1] for path in self.list("trials") if (parts := path.split("/"))[2:] == [name]}
+
     def save(self, folder: Path) -> Path:
         """The same files on a disk."""
         for path, data in self.files.items():

@@ -73,7 +73,7 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     assert (config.agents, config.dataset, config.split) == (("hc",), "starter", "dev")
     assert config.solver == SolverConfig(samples=8)
     assert cli.run(["sweep", "--from", "best.yaml", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
-                    "--script", "tests.fakes.scripts:answer", "--set", "solver.samples=5"]) == 0  # fmt: skip
+                    "--script", "tests.fakes.scripts:echo", "--set", "solver.samples=5"]) == 0  # fmt: skip
     planned = json.loads(capsys.readouterr().out)["config"]
     assert (planned["agents"], planned["solver"]["samples"]) == (["hc"], 5)
     assert cli.run(["sweep", "demo", "--from", "best.yaml"]) == 2

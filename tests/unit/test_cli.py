@@ -1,17 +1,24 @@
 import json
+import os
 import sys
+import time
 
 import pytest
 
 from hc_ray.cli import app as cli
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
+from hc_ray.domain.suite import Suite
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.integrations.mcp_folders import Folders
+from hc_ray_actors.integrations.mcp_workspace import kept
+from hc_ray_actors.jobs import single
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import ran
 from tests.fakes.scripts import echo_request
+from tests.fakes.suites import call_test
 
 
 @pytest.fixture
@@ -45,6 +52,7 @@ def test_help_loads_nothing_heavy():
     (["climb", "--resume"], "--resume needs -o OUT"),
     (["sweep", "--set", "climb.tokens=9"], "need search: climb, too (or run hc-ray climb)"),
     (["sweep", "climb", "--max-trials", "3"], "a climb takes no --max-trials"),
+    (["climb", "--split", "holdout"], "No such option: --split"),
     (["sweep", "climb", "-a", "raw"], "a climb tunes hc alone, not raw"),
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
@@ -106,6 +114,12 @@ def test_a_reader_that_goes_away_is_no_fault(sweep):
     assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
 
 
+def test_a_terminal_that_lacks_a_letter_gets_its_number(sweep):
+    told = ["-c", "from hc_ray.cli.app import main; main()", "report", str(sweep)]
+    done = ran(sys.executable, *told, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert "\\u2265 0.80" in done.stdout and "Also written to" in done.stdout
+
+
 def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
     for arguments, code, told in (
         ([f"{sweep}/double__hc"], 0, ["contradicted by a second reading", "observed 1, expected 0"]),
@@ -115,6 +129,16 @@ def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
         assert cli.run(["show", *arguments]) == code
         said = "".join(capsys.readouterr())
         assert all(part in said for part in told)
+
+
+def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, tmp_path, monkeypatch, capsys):
+    suite = Suite(tests=(call_test("t1", "double(2)", "4"),), prompt_tokens=9)
+    monkeypatch.setattr(single, "make_suite", lambda settings, path: suite)
+    assert cli.run(["testgen", "-p", "x", "--json"]) == 0
+    (tmp_path / "suite.json").write_text(out := capsys.readouterr().out)
+    assert json.loads(out)["schema_version"] == 1
+    assert kept(tmp_path, "suite.json", Folders([str(tmp_path)]))[1] == suite.tests
+    assert cli.run(["testgen", "-p", "x"]) == 0 and "1 admitted of 1 generated" in capsys.readouterr().out
 
 
 def test_status_counts_what_is_there(sweep, capsys):
@@ -127,6 +151,14 @@ def test_status_counts_what_is_there(sweep, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["done"], found["owner"], found["running"]) == (25, "ended", [])
     assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
+    (done,) = (folder.name for folder in (sweep / "trials").glob("double__*"))
+    start = {**events[0], "trial": done}
+    (sweep / "events" / "000001.jsonl").write_text(json.dumps(start))
+    for renewed, owner, running in ((time.time(), "running", ["x__1"]), (time.time() - 99, "gone", [])):
+        (sweep / "lease.json").write_text(json.dumps({"machine": "another", "renewed_at": renewed}))
+        assert cli.run(["status", str(sweep), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
 
 
 def test_one_flag_is_enough_for_a_server_that_holds_one_model():
@@ -144,6 +176,7 @@ def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_w
     file.write_text("seeds: 3\ninclude: [a*]\n")
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
+    assert config_from(None, {"--script": "mine:answer"}).engine.kind == "scripted"
     assert cli.run(["run", "-p", "x", "--set", "seeds=3"]) == 2
     assert "--set seeds: `run` runs one trial, of the task, agent and seed" in capsys.readouterr().err
     assert cli.run(["run", "-p", "x", "--set", "solver.samplse=3"]) == 2
@@ -180,6 +213,6 @@ def test_verbs_and_flags_are_completed_in_every_shell(shell, variable, monkeypat
 def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
-    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:answer"]
+    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo"]
     assert cli.run(told) == 0
     assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]

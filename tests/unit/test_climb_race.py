@@ -36,6 +36,8 @@ def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing
     assert lead.p == pytest.approx(2**-8) and lag.p == pytest.approx(1 - 2**-8)
     assert standing(lead, 0.01, last=False) == "ahead" and standing(lag, 0.01, last=False) == "behind"
     assert standing(lead, 0.001, last=False) == "open" and standing(lead, 0.001, last=True) == "behind"
+    assert standing(lead, 0.01, last=False, won="cheaper") == "open", "what saved tokens has to save them again"
+    assert [ONE.look_alpha(number) for number in (0, 1)] == pytest.approx([1 / 6, 1 / 3])
     few = evidence({task: worse[task] for task in list(worse)[:5]}, {task: better[task] for task in list(better)[:5]})
     assert standing(few, 0.2, last=True) == "behind"
     assert "no change" in ONE.says(5, 3)[-1] and "80 % power" in ONE.says(12, 3)[-1]

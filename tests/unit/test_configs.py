@@ -205,6 +205,11 @@ def test_several_sweeps_of_a_dataset_make_one_report_and_a_trial_in_two_of_them_
     assert rows == [("raw", 12), ("hc (base)", 12), ("hc (wide)", 12)]
     assert summary["sweep"]["repeated"] == 24 and summary["sweep"]["directories"] == ["first", "second"]
     assert "first, second" in report.html(summary)
+    failed, scored = sweepdir.sweep(), sweepdir.sweep()
+    for store, passed in ((failed, None), (scored, True)):
+        sweepdir.add_trial(store, "t00", "hc", passed)
+    for order in ({"a": failed, "b": scored}, {"b": scored, "a": failed}):
+        assert [row["passed"] for row in report.summarise_several(order)["trials"]] == [True]
     older = sweepdir.sweep()
     sweepdir.add_trials(older, "hc", [True] * 12)
     summary = report.summarise_several({"a": older, "b": swept(("base", 8))})

@@ -7,6 +7,7 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
+from hc_ray.domain.errors import OutputError
 from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
@@ -148,6 +149,24 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
     assert json.loads(json.dumps(found)) == found == replay(store, None)
     assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
     assert "selection efficiency" in said(tell_replay, found)
+
+
+def test_a_sweep_of_another_version_is_replayed_unless_it_lacks_what_is_needed_and_half_a_line_of_its_journal_is_left():
+    store = apart()
+    store.write("events/000000.jsonl", b'{"type":"trial_start","trial":"x","at":1}\n{"type":"act')
+    whole = replay(store, None)
+    (path,) = (path for path in store.files if path.endswith("candidates.json"))
+    (tests,) = (path for path in store.files if path.endswith("tests.json"))
+    older = [{**one, "function": "f"} for one in json.loads(store.read(path))]
+    store.write(path, json.dumps(older).encode())
+    own = [
+        {**one, "alone": True, "subject": {**one["subject"], "whole": True}} for one in json.loads(store.read(tests))
+    ]
+    store.write(tests, json.dumps(own).encode())
+    assert replay(store, None) == whole
+    store.write(path, json.dumps([{"id": "c0.0"}]).encode())
+    with pytest.raises(OutputError, match=rf"{path} cannot be read, another version of hc-ray wrote it \(round: Field"):
+        replay(store, None)
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 import html.parser
 import json
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
 from hc_ray.reports.sweep_page import tell_report, tell_result
 from hc_ray.statistics import estimators
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
@@ -152,11 +154,12 @@ def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_
     assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
     assert summary["sweep"]["model"] is None and summary["criteria"] == []
     page = report.html(summary)
-    assert "no model" in page and "Generalisation criteria" not in page
+    assert "no model" in page and "Generalisation criteria" not in page and "Nothing to compare" in page
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
     (58, 60, True, "met"), (5, 60, False, "not met"), (5, 8, None, "too few tasks (8)"),
+    (4, 8, None, "too few tasks (8)"),
 ])  # fmt: skip
 def test_a_criterion_is_decided_only_when_its_interval_lies_on_one_side(passes, tasks, met, says):
     store = sweepdir.sweep()
@@ -186,6 +189,47 @@ def test_repeated_seeds_give_pass_at_k_and_selection_efficiency_from_one_pool() 
     assert hc["best_at_k"]["4"] == pytest.approx(2 / 3) and hc["selection_efficiency"] == pytest.approx(1.0)
 
 
+def told_in_full() -> sweepdir.MemoryStore:
+    """A sweep of which a report has something to tell in every section."""
+    store = sweepdir.sweep(planned_trials=99, speeds={})
+    for seed, config_hash in product(range(2), ("a" * 64, "b" * 64)):
+        for agent in ("raw", "hc"):
+            sweepdir.add_trials(store, agent, [True, False, None], seed=seed, config_hash=config_hash,
+                                metadata={"timeout_multiplier": 2.0, "self_tests": {"weak": True}})  # fmt: skip
+    sweepdir.add_trial(store, "t00", "oracle", False)
+    use = {"type": "engine_use", "trial": "", "at": 1.0, "engine": "m", "slots": 2, "seconds": 10.0, "busy": 15.0,
+           "queued": 0.0, "waited": {}, "requests": 9, "prompt_tokens": 6, "completion_tokens": 5}  # fmt: skip
+    store.write("events/000000.jsonl", json.dumps(use, separators=(",", ":")).encode())
+    stage = {"judging": 4, "validity": {"value": 0.5, "low": 0.1, "high": 0.9, "hits": 2, "of": 4}}
+    tasks = dict.fromkeys(("measured", "audited", "with_overlap"), 3)
+    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 7)
+    audit = {"whole": {"admitted": stage}, "tasks": tasks, "faults": faults, "definitions": {"validity": "is right"}}
+    store.write("audit.json", json.dumps(audit).encode())
+    return store
+
+
+def test_each_section_stands_in_terminal_and_page_and_each_figure_and_list_on_the_page():
+    summary = report.summarise(told_in_full())
+    page, told = html.unescape(report.html(summary)), said(tell_report, summary)
+    for words in (
+        "25 of 99 trials, 3 tasks", "In 4 comparisons no difference was detected.", "A/A check of raw (aaaaaaaa) (dev)",
+        "time limits multiplied by 2.0", "24 trials had a suite", "Pass@k over repeated seeds", "0.50 [0.10, 0.90] 2/4",
+        "with 7 failing and 7 passing candidates", "Generalisation criteria", "within-task AUROC", "In 10 s: 9 answers",
+        "Verdict bits given to trials: 17", "EngineError: the server died", "hc-ray unseal OUT/t00__oracled0cc",
+    ):  # fmt: skip
+        assert words in page and words in told, words
+    for words in (
+        "Wilson's", "difference [95 % interval]", "Blind pass rate by test generation", "Internal against blind",
+        "Pass share by task and config", "25 trials in 30 s, at most 25 at a time.", "From 0 to all of them in 10 s",
+        "Definitions of self-test quality", "is right", "All 25 trials", "solver.samples", "versions.git_sha",
+    ):  # fmt: skip
+        assert words in page and words not in told, words
+    coloured = {tone: page.count(f'<path fill="var(--{tone})" d="M') for tone in ("good", "bad", "soft")}
+    assert coloured == {"good": 1, "bad": 1, "soft": 1} and "<span class=good>pass</span>" in page
+    several = report.summarise_several({name: told_in_full() for name in ("one", "two")})
+    assert "sweep one, two; 25 trials in more than one of them" in said(tell_report, several)
+
+
 def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():
     store = sweepdir.demo_like()
     report.write(store)
@@ -197,6 +241,16 @@ def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_tr
     store.write("trials/half__12345678/config.json", b"{}")
     store.write("trials/half__12345678/artifacts/submission.tar", b"x")
     assert report.summarise(store) == before
+
+
+def test_a_report_looks_for_results_and_lists_no_other_file_of_a_trial(tmp_path):
+    class Asked(SweepStore):
+        def list(self, prefix: str) -> list[str]:
+            assert prefix != "trials", "a trial has a dozen files"
+            return super().list(prefix)
+
+    store = sweepdir.demo_like()
+    assert report.summarise(Asked(str(store.save(tmp_path)))) == report.summarise(store)
 
 
 def test_a_store_without_a_sweep_is_the_users_mistake() -> None:

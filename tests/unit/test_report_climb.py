@@ -1,6 +1,5 @@
 """The report of a climb's folder: a whole climb in a simulated world, whose evaluations lie as sweeps below it."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from hc_ray.domain.value import flattened
 from hc_ray.reports.climb_page import climb_html, tell_climb
 from hc_ray.reports.climb_report import Data, is_climb, summarise_climb
 from tests.fakes import sweepdir
+from tests.fakes.screen import said
 from tests.fakes.simulated_climb import World
 from tests.fakes.sweepdir import MemoryStore
 
@@ -72,9 +72,7 @@ def summary_of(store: MemoryStore) -> Data:
 
 
 def told(summary: Data) -> tuple[str, str]:
-    stream = io.StringIO()
-    tell_climb(summary, stream)
-    return stream.getvalue(), climb_html(summary)
+    return said(tell_climb, summary), climb_html(summary)
 
 
 def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(climbed) -> None:
@@ -114,6 +112,19 @@ def test_an_audit_of_a_sweep_of_a_climb_stands_in_the_curve_at_its_generation(cl
     assert [one["validity"] for one in generations] == [None, None, figures["validity"]]
     page = climb_html(summary_of(store))
     assert "fault detection (audit): not measured" in page and "validity (audit): not" not in page
+
+
+def test_a_climb_of_another_version_is_told_by_what_is_known_of_its_records(climbed) -> None:
+    whole, _ = climbed
+    store = MemoryStore()
+    store.files = dict(whole.files)
+    record = json.loads(store.read("climb/1-0.json"))
+    record["proposal"] |= {"older": 1, "solver": {**record["proposal"]["solver"], "attempts": 3}}
+    store.write("climb/1-0.json", json.dumps(record).encode())
+    declared = json.loads(store.read("climb/declared.json"))
+    store.write("climb/declared.json", json.dumps({**declared, "config": {**declared["config"], "older": 1}}).encode())
+    found, known = summary_of(store), summary_of(whole)
+    assert (found["proposals"], found["climb"]["declared"]) == (known["proposals"], known["climb"]["declared"])
 
 
 def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:

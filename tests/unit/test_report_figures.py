@@ -1,3 +1,4 @@
+import re
 from itertools import product
 from xml.etree import ElementTree
 
@@ -30,7 +31,9 @@ def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, floa
     inside(draw("xy", Plot([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True)))
     bars = [Strip(y, y / 2, y, f"{y}") for _, y in places]
     inside(draw("strips", [("a label <of> a config" * 4, bars), ("other", [Strip(1, 0, 1, "1.00")])], {}))
-    inside(draw("spans", [(i, x * y, x, "good") for i, (x, y) in enumerate(places)], len(places), 1.0))
+    drawn = draw("spans", {"good": [(i, x * y, x) for i, (x, y) in enumerate(places)]}, len(places), 1.0)
+    ends = [(float(at), float(at) + float(width)) for at, width in re.findall(r"M([\d.]+) \d+h([\d.]+)v", drawn)]
+    assert len(ends) == len(places) and all(0 <= start < end <= 1000.7 for start, end in ends)
 
 
 def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:

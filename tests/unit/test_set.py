@@ -39,6 +39,7 @@ def test_every_key_that_is_offered_is_taken_a_flag_for_it_beside_a_set_refused_a
     ("solver.samplse=8", "--set: unknown key solver.samplse; did you mean solver.samples?"),
     ("total_max=8", "--set: unknown key total_max; did you mean solver.testgen.total_max?"),
     ("roles.sovler.model=x", "--set: unknown key roles.sovler.model; did you mean roles.solver.model?"),
+    ("some.where.else.samplse=8", "did you mean solver.samples?"), ("agents=[hcc]", "did you mean hc?"),
     ("qqqq=8", "--set: unknown key qqqq; allowed: dataset, split"),
     ("seeds", "--set seeds: give KEY=VALUE"),
     ("=3", "--set =3: give KEY=VALUE"),

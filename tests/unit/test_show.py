@@ -30,6 +30,10 @@ def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are
     (marked,) = [line for line in lines if line.startswith("*")]
     assert "c0.1" in marked and any(line.startswith("c0.1 (submitted): double.py") for line in lines)
     (row,) = [line.split() for line in lines if line.startswith("t2 ")]
+    about = described()
+    about["candidates"][1]["duplicate_of"] = "c0.0"
+    text = told(about)
+    assert "same as c0.0" in text and "return 2 * n" not in text, "a duplicate shows no files and no outcomes again"
     assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
 
 
@@ -82,7 +86,9 @@ def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -
     store = sweepdir.demo_like()
     full = trial_view.find_trial(store, "t03__hc")
     assert full.startswith("t03__hc") and trial_view.find_trial(store, full) == full
-    with pytest.raises(OutputError, match="3 trials match"):
+    store.write(f"trials/{full}0/result.json", store.read(f"trials/{full}/result.json"))
+    assert trial_view.find_trial(store, full) == full
+    with pytest.raises(OutputError, match="4 trials match"):
         trial_view.find_trial(store, "t03")
     with pytest.raises(OutputError, match="did you mean t03__hcd0cc"):
         trial_view.find_trial(store, "t03_hcd0cc")

@@ -100,6 +100,11 @@ def test_a_span_that_is_no_definition_gives_no_signature(span):
     assert signatures(f"Look at `{span}` here.") == []
 
 
+def test_a_call_too_deep_to_be_written_again_is_none():
+    deep = f"f({'-' * 390}1)"
+    assert calls(f"`{deep}` returns 1, and `f(2)` returns 3.") == [("f(2)", "3", False)]
+
+
 @settings(max_examples=150)
 @given(st.text(alphabet=st.sampled_from("f(1, 'a\"[]{}=>-)#\n:assert raises`|"), max_size=120))
 def test_any_text_is_scanned_without_a_crash(text):

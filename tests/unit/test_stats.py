@@ -77,6 +77,7 @@ def test_selection_efficiency_is_unknown_where_nothing_can_be_selected() -> None
 def test_on_single_trials_sign_flip_and_mcnemar_agree(differences: list[float]) -> None:
     exact = estimators.mcnemar(differences.count(1.0), differences.count(-1.0))
     assert estimators.sign_flip(differences) == pytest.approx(exact)
+    assert estimators.sign_flip([1.0] * 40, draws=100) == 1 / 101, "never 0"
 
 
 @settings(max_examples=30)

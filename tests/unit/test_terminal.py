@@ -75,6 +75,10 @@ def test_errors_are_always_told_and_actions_if_asked_for():
     assert "submit candidate=c0.0" in stream.getvalue() and "the engine died (EngineError)" in stream.getvalue()
     *_, first, second = [line.partition(": ")[2] for line in stream.getvalue().splitlines()]
     assert (first, second) == ("it is full; again in 1.0 s", "the same; again in 3.0 s")
+    with Progress(1, stream=stream, verbose=True) as progress:
+        progress.emit(events.Action(trial="a", name="sh", detail={"command": "echo \x1b]0;owned"}))
+        progress.emit(events.ErrorEvent(trial="a", text="it printed \x1b[2J"))
+    assert "\x1b" not in stream.getvalue() and "it printed ␛[2J" in stream.getvalue()
 
 
 def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_what_is_done():

@@ -66,6 +66,10 @@ class PlainStore(SweepStore):
             os.close(root)
         return sorted(map(os.path.normpath, found))
 
+    def holding(self, name: str, *, empty: bool = True) -> set[str]:
+        found = (path.split("/") for path in self.list("trials"))
+        return {parts[1] for parts in found if parts[2:] == [name]}
+
 
 class Folders:
     """The folders that the user allowed. Every method raises ``UserError`` for a path that it does not answer."""

@@ -170,10 +170,10 @@ def _read(file: Path, given: str) -> Sequence[SelfTest]:
     try:
         with os.fdopen(opened(file), "rb") as stream:
             data = json.loads(stream.read(MOST_SUITE))
-        suite = Suite.model_validate(data.get("suite", data))
+        suite = Suite(tests=data.get("suite", data)["tests"])
     except OSError as error:
         raise UserError(f"{given}: no suite of this workspace, and no file: {error.strerror}") from None
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
         raise UserError(f"{given} is no suite; generate_tests and hc-ray testgen --json write one") from None
     if not suite.tests:
         raise UserError(f"{given} holds no test")

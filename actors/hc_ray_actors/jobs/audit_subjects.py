@@ -74,7 +74,7 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
     suites: dict[str, list[Suite]] = defaultdict(list)
     for path in store.list("suites"):
         if path.endswith(".json"):
-            suite = Suite.model_validate_json(store.read(path))
+            suite = Suite.model_validate_json(store.read(path), extra="ignore")
             suites[suite.task_digest].append(suite)
     candidates: dict[str, dict[str, exposure.State]] = defaultdict(dict)
     trials: list[AuditedTrial] = []
@@ -95,7 +95,7 @@ def _trial(store: SweepStore, name: str, result: TrialResult) -> tuple[AuditedTr
     """A trial, and the end states of its candidates by digest. One that is more than text, and whose difference was not
     kept, cannot be put back."""
     made = store.find(f"trials/{name}/agent/candidates.json")
-    candidates = [Candidate.model_validate(one) for one in (json.loads(made) if made else ())]
+    candidates = [Candidate.model_validate(one, extra="ignore") for one in (json.loads(made) if made else ())]
     metadata = result.agent_result.metadata
     selection = metadata.get("selection") or {}
     trial = AuditedTrial(

@@ -38,7 +38,7 @@ def regrade(out: str) -> list[dict[str, Any]]:
 
 async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: str) -> dict[str, Any]:
     result = result_of(store, name)
-    key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
+    key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"), extra="ignore")
     row = {"trial": name, "task": result.task_name, "before": result.passed, "after": None, "cause": ""}
     if key.grading == "shared":
         return {**row, "cause": "it was graded in the candidate's own living sandbox, which is gone"}
@@ -65,7 +65,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     store = SweepStore(out)
     sweep = read_sweep(store)
     result = result_of(store, trial)
-    key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"))
+    key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"), extra="ignore")
     if result.agent_result.metadata.get("split") == "holdout":
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")
     if result.passed is None:

@@ -1,1 +1,1 @@
-"""Stored candidates chosen from once more, by other rules or from fewer of them: what ``hc-ray replay`` answers."""
+"""Stored candidates chosen from once more, by other rules or from fewer of them: what ``report --replay`` answers."""

@@ -7,11 +7,14 @@ agreement of behaviour, then fewer tests in error, then the earlier candidate. P
 as there: by the suite or by agreement on content, round by round (``rounds``)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SELECTORS as SELECTORS
 from hc_ray.domain.config import SelectorName
+from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
@@ -22,6 +25,7 @@ from hc_ray.search.pool import by_content
 from hc_ray.search.selection import select
 
 SOLVING = ("raw", "best_of_n", "hc")
+V = TypeVar("V", bound=Value)
 
 
 class Pool(Value):
@@ -134,7 +138,7 @@ def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
 def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None], rounds: Sequence[Round]) -> Pool:
     folder = f"trials/{row['trial']}"
     chosen = (result_of(store, row["trial"]).agent_result.metadata.get("selection") or {}).get("chosen")
-    candidates = [Candidate.model_validate(one) for one in stored_json(store, f"{folder}/agent/candidates.json") or ()]
+    candidates = _stored(store, f"{folder}/agent/candidates.json", Candidate)
     known = dict(graded)
     if len(row["bits"]) == 1 and chosen is not None:
         # Without an audit the one thing known is what was handed in, and what has the same files.
@@ -157,6 +161,16 @@ def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None
                 untouched=untouched, **of_loop)  # fmt: skip
 
 
+def _stored(store: Store, path: str, kind: type[V]) -> tuple[V, ...]:
+    """What a file of the trial lists. Of a sweep that another version made it may hold more than is known today.
+    Raises ``OutputError``."""
+    try:
+        return tuple(kind.model_validate(one, extra="ignore") for one in stored_json(store, path) or ())
+    except ValidationError as error:
+        lacks = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
+        raise OutputError(f"{path} cannot be read, another version of hc-ray wrote it ({lacks})") from None
+
+
 def _tokens(one: Candidate) -> int:
     return one.prompt_tokens + one.completion_tokens
 
@@ -165,7 +179,7 @@ def _matrix(store: Store, folder: str, order: Sequence[str]) -> tuple[PassMatrix
     """The stored matrix in slot order, and its columns."""
     if (rows := stored_rows(store, f"{folder}/agent/matrix.parquet")) is None:
         return None, ()
-    tests = tuple(map(SelfTest.model_validate, stored_json(store, f"{folder}/agent/tests.json")))
+    tests = _stored(store, f"{folder}/agent/tests.json", SelfTest)
     cells = {
         (row["candidate"], row["test"]): Cell(outcome=row["outcome"], observed=row["observed"], detail=row["detail"])
         for row in rows

@@ -28,8 +28,12 @@ class Round(Value):
 def read_rounds(store: Store) -> dict[str, list[Round]]:
     """Trial → its rounds; of one that was begun again the last attempt's."""
     found: dict[str, list[Round]] = {}
-    for path in sorted(store.list("events")):
-        for event in map(json.loads, store.read(path).splitlines()):
+    for path in store.list("events"):
+        for line in store.read(path).splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:  # half of one
+                continue
             rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
             told: dict[str, Any] = {}
             if event["type"] == "trial_start":

@@ -1,7 +1,7 @@
 """The result of a replay as tables and sentences, for the terminal and for the page."""
 
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.reports.page import Section, difference_text, interval_of, number
 from hc_ray.reports.terminal import tell
@@ -9,10 +9,10 @@ from hc_ray.reports.terminal import tell
 Found = Mapping[str, Any]
 
 
-def tell_replay(found: Found, stream: IO[str] | None = None) -> None:
+def tell_replay(found: Found) -> None:
     """The whole replay."""
     for section in replay_sections(found):
-        tell(section, stream)
+        tell(section)
 
 
 def replay_sections(found: Found) -> Iterator[Section]:
