@@ -63,6 +63,14 @@ async def test_the_difference_is_told_with_what_is_no_text(place):
         assert line in ran.said(2)
 
 
+async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):
+    ran = await trial(place, says(sh("printf x > $'a\\377'; printf x > $'a\\376'; ln -s $'\\377' link"), SUBMIT))
+    assert r"  a\udcff (a file of 1 bytes" in ran.said(2) and r"  link (a link to \udcff)" in ran.said(2)
+    assert sorted(ran.handed) == ["app/a\udcfe", "app/a\udcff"] and not ran.first.all_text
+    for one in (*ran.asked, *ran.journal, ran.outcome):
+        assert one.model_dump_json(exclude={"differences"})
+
+
 async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be_read_ends_it_as_data(place):
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
