@@ -136,16 +136,30 @@ async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completio
     the trial's time ends first, what was answered is paid for, and what was not is counted."""
     asking = [asyncio.ensure_future(who.answer(prompt)) for who, _, prompt in asked]
     try:
-        return list(await asyncio.gather(*asking))
+        await side_by_side(asking)
+        return [one.result() for one in asking]
     finally:
-        for one in asking:
-            one.cancel()
-        ended = await asyncio.gather(*asking, return_exceptions=True)
-        for (who, owner, prompt), answer in zip(asked, ended, strict=True):
-            if isinstance(answer, Completion):
-                who.take(owner, prompt, answer)
+        for (who, owner, prompt), one in zip(asked, asking, strict=True):
+            if one.done() and not one.cancelled() and one.exception() is None:
+                who.take(owner, prompt, one.result())
             else:
                 who.unanswered += 1
+
+
+async def side_by_side(work: Sequence[asyncio.Future[Any]]) -> None:
+    """Until all of it has ended. The first that fails ends the others, and so does a cancellation: each of them once,
+    since a second one would cut off what it does at its end. Raises what the first of those that failed raised."""
+    try:
+        if work:
+            await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for one in work:
+            one.cancel()
+        if work:
+            await asyncio.wait(work)
+    for fault in [one.exception() for one in work if not one.cancelled()]:
+        if fault is not None:
+            raise fault
 
 
 class TimeIsUp(Exception):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
-from hc_ray.agent.budget import Asking, Purse
+from hc_ray.agent.budget import Asking, Purse, side_by_side
 from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, opening
 from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State, state_of
@@ -113,11 +113,8 @@ class Lineages:
         search.askings += [run.asking for run in runs]
         working = [asyncio.ensure_future(self._work(run, repairs, verdict)) for run in runs]
         try:
-            await asyncio.gather(*working)
+            await side_by_side(working)
         finally:
-            for one in working:
-                one.cancel()
-            await asyncio.gather(*working, return_exceptions=True)
             made = self._enter(runs)
         return made
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
-from hc_ray.agent.budget import Asking, Clock, Purse, payable
+from hc_ray.agent.budget import Asking, Clock, Purse, payable, side_by_side
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.skills import installed, know_how
@@ -184,8 +184,9 @@ class Search:
         are over: no decision depends on which run was faster."""
         pool = self.pool
         fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows]
-        rows = await asyncio.gather(*(self.runs.try_out(one.id, one.files, pool.tests) for one in fresh))
-        pool.rows.update({one.id: row for one, row in zip(fresh, rows, strict=True)})
+        runs = {one.id: asyncio.ensure_future(self.runs.try_out(one.id, one.files, pool.tests)) for one in fresh}
+        await side_by_side([*runs.values()])
+        pool.rows.update({name: run.result() for name, run in runs.items()})
         for one in made:
             self._share_row(one)
             if (row := pool.rows.get(one.id)) is not None:

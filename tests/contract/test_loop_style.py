@@ -1,11 +1,15 @@
+import asyncio
+import itertools
 import json
 from itertools import pairwise
 
 import pytest
 
 from hc_ray.agent.role import Exchange
+from hc_ray.agent.workspace import state_of
 from hc_ray.domain.config import AgentName
 from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.search import lineages
 from tests.fakes import loop_trial
 from tests.fakes.loop_trial import (
     INSTRUCTION,
@@ -247,6 +251,21 @@ async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(plac
     assert ran.outcome.chosen == "c1.0" and ran.handed == {"app/add.py": RIGHT.encode()}
     none = await trial(place, says(WAIT))
     assert (none.outcome.candidates, none.outcome.chosen, none.handed) == ((), None, {})
+
+
+async def test_where_the_time_is_over_every_lineage_leaves_its_workspace_however_long_it_takes_to_look_at(
+    place, monkeypatch
+):
+    looks = itertools.count()
+
+    async def slow(sandbox):
+        await asyncio.sleep(0.5 * next(looks))
+        return await state_of(sandbox)
+
+    monkeypatch.setattr(lineages, "state_of", slow)
+    monkeypatch.setattr(loop_trial, "CLOCKS", ending(monkeypatch))
+    ran = await trial(place, says(write(RIGHT), f"{WAIT} 3"), "best_of_n")
+    assert [one.files for one in ran.outcome.candidates] == [{"add.py": RIGHT}] * 3 and ran.outcome.unanswered == 3
 
 
 @FORMS

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from hc_ray.agent import budget
-from hc_ray.agent.budget import Asking, Purse
+from hc_ray.agent.budget import Asking, Purse, side_by_side
 from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
@@ -62,6 +62,31 @@ async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_an
     answers = await asking.all([(f"c{n}", _prompt(n)) for n in range(4)])
     assert [answer.text for answer in answers] == ["0", "1", "2", "3"]
     assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"] and asking.unanswered == 0
+
+
+async def test_work_side_by_side_ends_whole_before_anything_goes_on_and_the_first_failure_ends_the_rest():
+    ended = []
+
+    async def works(seconds, fails=False):
+        try:
+            await (asyncio.sleep(0.01) if fails else asyncio.Event().wait())
+            raise EngineError("refused")
+        finally:
+            await asyncio.sleep(seconds)  # as whoever looks at what was made, or closes a sandbox
+            ended.append(seconds)
+
+    def begun(*pieces):
+        return asyncio.ensure_future(side_by_side([asyncio.ensure_future(one) for one in pieces]))
+
+    cut_off = begun(works(0), works(0.05), works(0.1))
+    await asyncio.sleep(0.01)
+    cut_off.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off
+    with pytest.raises(EngineError, match="refused"):
+        await begun(works(0.1), works(0, fails=True))
+    assert ended == [0, 0.05, 0.1, 0, 0.1]
+    await side_by_side([])
 
 
 async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and_the_trial_goes_on_without(monkeypatch):
