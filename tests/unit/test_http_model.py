@@ -160,6 +160,13 @@ async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer():
         assert await model.count_tokens("seven b") == 3 and len(server.requests) == tried
 
 
+async def test_a_text_that_a_servers_tokenizer_refuses_is_estimated_alone():
+    async with speaking() as (server, model):
+        assert await model.count_tokens("one two three") == 3
+        server.failures.append(400)
+        assert [await model.count_tokens("one two three") for _ in range(2)] == [5, 3]
+
+
 @pytest.mark.parametrize(
     ("endpoint", "chat", "completion"), [("chat/completions", True, False), ("completions", False, True)]
 )
@@ -167,7 +174,7 @@ async def test_the_probe_sees_which_endpoints_are_there(endpoint, chat, completi
     async with speaking(endpoints=("/v1/models", f"/v1/{endpoint}")) as (_, model):
         seen = await probe(model)
         assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
-        assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
+        assert not seen.schema_ and seen.models == ("fake",)
 
 
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():
