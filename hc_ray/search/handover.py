@@ -70,14 +70,15 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
 
 
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
-    """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
-    text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
-    ended = run.asking.exchanges[-1].completion.finish_reason if text else None
-    found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
-    if isinstance(found, Malformed):
-        return ()
-    named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(found.tests[:_MOST], start=1)]
-    return gate.screen(named)[0]
+    """The tests of a lineage, which is asked for them once; empty where it writes none that can fail."""
+    if run.tests is None:
+        text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
+        ended = run.asking.exchanges[-1].completion.finish_reason if text else None
+        found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
+        tests = () if isinstance(found, Malformed) else found.tests[:_MOST]
+        named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(tests, start=1)]
+        run.tests = gate.screen(named)[0]
+    return run.tests
 
 
 async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> list[tuple[Candidate, Run]]:

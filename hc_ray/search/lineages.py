@@ -17,7 +17,7 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.suite import Cell
+from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search.answers import candidate
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
@@ -63,6 +63,8 @@ class Run:
     candidates: list[str] = field(default_factory=list)
     summary: str | None = None
     """What it said when it was asked for one; None before."""
+    tests: tuple[SelfTest, ...] | None = None
+    """Those that it wrote when it was asked for some; None before."""
 
     async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, Any] | None = None) -> str:
         """What it says of its finished work; empty where the trial cannot pay for that."""

@@ -65,7 +65,9 @@ def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_m
         "40 turns and 50,000 tokens", "  f00 (1,200 bytes)", "more: 900 files in all", "4,000 characters",
     ):  # fmt: skip
         assert part in told
-    assert told.count("\n  f") == 40
+    assert told.count("\n  f") == 40 and "graded by its files, elsewhere: nothing that you started runs" in told
+    shared = task.model_copy(update={"grading": "shared"})
+    assert "graded here, with what you leave running" in environment_probe.block(spec, shared, bounds)
     bare = environment_probe.describe(spec.with_snapshot(EnvironmentView()), task)
     assert "is empty" in bare and "no common tools" in bare
 
