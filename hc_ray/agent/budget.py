@@ -136,8 +136,7 @@ async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completio
     the trial's time ends first, what was answered is paid for, and what was not is counted."""
     asking = [asyncio.ensure_future(who.answer(prompt)) for who, _, prompt in asked]
     try:
-        await side_by_side(asking)
-        return [one.result() for one in asking]
+        return await side_by_side(asking)
     finally:
         for (who, owner, prompt), one in zip(asked, asking, strict=True):
             if one.done() and not one.cancelled() and one.exception() is None:
@@ -146,9 +145,10 @@ async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completio
                 who.unanswered += 1
 
 
-async def side_by_side(work: Sequence[asyncio.Future[Any]]) -> None:
-    """Until all of it has ended. The first that fails ends the others, and so does a cancellation: each of them once,
-    since a second one would cut off what it does at its end. Raises what the first of those that failed raised."""
+async def side_by_side(work: Sequence[asyncio.Future[T]]) -> list[T]:
+    """What all of it comes to, when all of it has ended. The first that fails ends the others, and so does a
+    cancellation: each of them once, since a second one would cut off what it does at its end. Raises what the first of
+    those that failed raised."""
     try:
         if work:
             await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
@@ -160,6 +160,7 @@ async def side_by_side(work: Sequence[asyncio.Future[Any]]) -> None:
     for fault in [one.exception() for one in work if not one.cancelled()]:
         if fault is not None:
             raise fault
+    return [one.result() for one in work]
 
 
 class TimeIsUp(Exception):

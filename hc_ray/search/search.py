@@ -183,10 +183,9 @@ class Search:
         """Run the tests on what is new among the candidates. What they show is looked at in slot order when all runs
         are over: no decision depends on which run was faster."""
         pool = self.pool
-        fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows]
-        runs = {one.id: asyncio.ensure_future(self.runs.try_out(one.id, one.files, pool.tests)) for one in fresh}
-        await side_by_side([*runs.values()])
-        pool.rows.update({name: run.result() for name, run in runs.items()})
+        new = {one.id: one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows}
+        trying = (self.runs.try_out(name, one.files, pool.tests) for name, one in new.items())
+        pool.rows.update(zip(new, await side_by_side([*map(asyncio.ensure_future, trying)]), strict=True))
         for one in made:
             self._share_row(one)
             if (row := pool.rows.get(one.id)) is not None:
