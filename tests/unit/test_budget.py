@@ -52,6 +52,14 @@ async def test_what_was_answered_before_the_time_ran_out_is_paid_for_and_the_res
     assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1"] and asking.unanswered == 3
 
 
+@pytest.mark.parametrize(("known", "shared"), [(8, 8), (None, 5), (12, 10)])
+async def test_of_a_prompt_counts_what_goes_beyond_the_one_before_by_the_engines_count_or_by_its_length(known, shared):
+    purse = Purse(1000)
+    prompt = _prompt(0).model_copy(update={"shared": 0.5, "shared_tokens": known})
+    await Asking(_role(Stalls(1)), purse).all([("c0", prompt)])
+    assert (purse.shared_tokens, purse.spent) == (shared, 13 - shared)
+
+
 async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
     class Backwards(ScriptedModel):
         async def complete(self, prompt):
@@ -62,6 +70,18 @@ async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_an
     answers = await asking.all([(f"c{n}", _prompt(n)) for n in range(4)])
     assert [answer.text for answer in answers] == ["0", "1", "2", "3"]
     assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"] and asking.unanswered == 0
+
+
+async def test_a_suite_takes_no_time_of_the_trial():
+    took = 0
+
+    def answer(prompt):
+        nonlocal took
+        took = 1000 if prompt.role == "tester" else took
+        return scripted("    return n * 2\n")(prompt)
+
+    outcome = await Bench(answer).solve("hc", queued=lambda: -took)
+    assert took and outcome.suite and outcome.suite.tests and outcome.stop_reason != "timeout"
 
 
 async def test_work_side_by_side_ends_whole_before_anything_goes_on_and_the_first_failure_ends_the_rest():
