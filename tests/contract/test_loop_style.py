@@ -46,6 +46,7 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     ):
         assert told in ran.said(1)
     assert ran.first.turns == ran.outcome.turns == 3 and ran.first.finish_reason == "submitted"
+    assert len({prompt.seed for prompt in ran.asked}) == 3
     removed = {".hc-ray-deleted.json": b'["/app/given.txt"]'}
     assert ran.handed == {"app/add.py": RIGHT.encode(), "app/odd": b"a\0b", **removed}
     assert ran.outcome.chosen == "c1.0" and [one["tool"] for one in ran.told("act")] == ["write", "sh"]
@@ -79,6 +80,8 @@ async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
     assert all("held no action" in ran.said(number) for number in (2, 3))
+    ran = await trial(place, says("Hm.", "Hm.", sh("true"), "Hm.", "Hm.", write(RIGHT)))
+    assert (ran.first.finish_reason, ran.first.turns) == ("submitted", 8), "in a row"
     ran = await trial(place, says(then="```sh\ntouch half\n"))
     assert (ran.first.finish_reason, ran.first.turns, ran.outcome.chosen, ran.handed) == ("malformed", 3, None, {})
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
@@ -176,6 +179,20 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
         assert len(owners) == len(set(owners)) > 2, "each is asked once"
 
 
+@pytest.mark.parametrize(("tests", "generations"), [(TESTS, 4), ((), 2)])
+async def test_a_suite_that_tells_is_worth_more_generations_which_are_told_of_the_best(place, tests, generations):
+    script = each(*(f"{WRONG}# {number}\n" for number in range(4)))
+
+    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
+        summary = json.dumps({"approach": f"way {lineage}", "done": "b", "verified": "c", "doubts": "d"})
+        return summary if prompt.purpose == "summary" else script(prompt, turn, lineage)
+
+    ran = await trial(place, answer, "hc", tests=tests, samples=1, max_rounds=4, repairs=0)
+    begun = [prompt.messages[1].content for prompt in ran.asked if len(prompt.messages) == 2]
+    assert len(begun) == len(ran.outcome.candidates) == generations
+    assert ["Others have attempted" in one for one in begun] == [False, False, True, True][:generations]
+
+
 async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place):
     script = each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n")
 
@@ -254,9 +271,7 @@ async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(plac
     assert (none.outcome.candidates, none.outcome.chosen, none.handed) == ((), None, {})
 
 
-async def test_where_the_time_is_over_every_lineage_leaves_its_workspace_however_long_it_takes_to_look_at(
-    place, monkeypatch
-):
+async def test_where_the_time_is_over_every_lineage_leaves_its_workspace_however_long_a_look_takes(place, monkeypatch):
     looks = itertools.count()
 
     async def slow(sandbox):

@@ -10,6 +10,7 @@ from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
 from hc_ray.search.direct_agents import DirectAgents
+from hc_ray.search.lineages import Run
 from hc_ray.search.search import Search
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
@@ -71,6 +72,14 @@ async def test_how_long_a_verdict_takes_is_no_time_of_the_trial():
     await search.hand_in()
     assert took and search.clock.left > 0
     await search.forks.close()
+
+
+async def test_what_a_finished_lineage_is_asked_is_paid_of_what_the_trial_has_left():
+    search, _ = searching({"double.py": "x = 1\n"})
+    asking = Asking(search.asking.role, Purse(1500, outer=search.purse))
+    search.purse.charge(5990, 0, 0.0)
+    assert await Run(search.schedule.fresh(0, round=1, slot=0), asking, search).ask("summary", "?", tokens=9) == ""
+    assert asking.purse.left == search.purse.left == 10
 
 
 async def test_a_repair_that_names_one_file_of_several_keeps_the_others():
