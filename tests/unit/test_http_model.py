@@ -160,6 +160,13 @@ async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer():
         assert await model.count_tokens("seven b") == 3 and len(server.requests) == tried
 
 
+async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    async with speaking(client={"retries": 0}) as (_, model):
+        assert (await model.complete(TEXT)).text
+
+
 async def test_a_text_that_a_servers_tokenizer_refuses_is_estimated_alone():
     async with speaking() as (server, model):
         assert await model.count_tokens("one two three") == 3
