@@ -43,6 +43,7 @@ async def summary_of(run: Run) -> str:
     """The summary of a lineage, which is asked once; empty where it gives none."""
     if run.summary is None:
         schema = Summary.model_json_schema()
+        del schema["description"]  # it is for a reader of this module
         run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
     found = found_in(run.summary, Summary)
     return "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else ""

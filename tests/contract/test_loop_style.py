@@ -174,6 +174,8 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     ran = await trial(
         place, answer, "hc", verdicts=(False, True), samples=2, max_rounds=2, tournament=True, refinement=1
     )
+    (asked,) = {str(prompt.schema_) for prompt in ran.asked if prompt.purpose == "summary"}
+    assert "approach" in asked and "description" not in asked, "what a docstring says is no prompt"
     for purpose in ("summary", "own_tests"):
         owners = [one.owner for one in ran.outcome.exchanges if one.prompt.purpose == purpose]
         assert len(owners) == len(set(owners)) > 2, "each is asked once"
