@@ -167,6 +167,13 @@ async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(mon
         assert (await model.complete(TEXT)).text
 
 
+async def test_half_a_character_of_an_answer_can_be_sent_back():
+    async with speaking(lambda body: "half \ud83d") as (server, model):
+        said = (await model.complete(CHAT)).text
+        await model.complete(CHAT.model_copy(update={"messages": (Message(role="user", content=said),)}))
+        assert server.bodies()[-1]["messages"][0]["content"] == said == r"half \ud83d"
+
+
 async def test_a_text_that_a_servers_tokenizer_refuses_is_estimated_alone():
     async with speaking() as (server, model):
         assert await model.count_tokens("one two three") == 3
