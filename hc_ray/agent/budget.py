@@ -84,8 +84,11 @@ class Asking:
         self._counted: dict[str, int] = {}
 
     async def worst_case(self, prompt: Prompt) -> int:
-        """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer."""
-        return math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt)) + prompt.max_tokens
+        """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer. What is new in
+        it may have more tokens for its length than what was there before."""
+        text = _text_of(prompt)
+        new = await self._count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
+        return max(new, math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt))) + prompt.max_tokens
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
         """Answers to prompts, each with its owner; see ``answers``."""
@@ -112,10 +115,16 @@ class Asking:
         self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
-        text = prompt.text if prompt.text is not None else "\n".join(message.whole for message in prompt.messages)
+        return await self._count(_text_of(prompt)) + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
+
+    async def _count(self, text: str) -> int:
         if text not in self._counted:
             self._counted[text] = await self.role.model.count_tokens(text)
-        return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
+        return self._counted[text]
+
+
+def _text_of(prompt: Prompt) -> str:
+    return prompt.text if prompt.text is not None else "\n".join(message.whole for message in prompt.messages)
 
 
 async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:

@@ -60,6 +60,12 @@ async def test_of_a_prompt_counts_what_goes_beyond_the_one_before_by_the_engines
     assert (purse.shared_tokens, purse.spent) == (shared, 13 - shared)
 
 
+async def test_what_is_new_in_a_prompt_is_reserved_by_its_own_tokens_however_thin_what_was_there_before_is():
+    old, new = "abcdefgh " * 500, "+-" * 500
+    prompt = _prompt(0).model_copy(update={"text": old + new, "shared": len(old) / len(old + new)})
+    assert 1000 <= await Asking(_role(Stalls(0)), Purse(1)).worst_case(prompt) - prompt.max_tokens < 1100
+
+
 async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
     class Backwards(ScriptedModel):
         async def complete(self, prompt):
@@ -118,22 +124,6 @@ async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and
     assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
     assert outcome.notes[0].startswith("the suite was not finished within")
     assert outcome.stop_reason == "timeout" and (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
-
-
-def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch):
-    """Else slow hidden tests would leave less time for what comes after their verdict."""
-    now = 100.0
-    monkeypatch.setattr(budget.time, "monotonic", lambda: now)
-    clock = budget.Clock(60.0)
-    now = 110.0
-    with clock.stopped():
-        now = 500.0
-    assert clock.elapsed == 10.0
-    with pytest.raises(RuntimeError), clock.stopped():
-        now = 600.0
-        raise RuntimeError("no verdict could be had")
-    now = 605.0
-    assert clock.elapsed == 15.0
 
 
 async def test_time_in_a_queue_is_not_counted_the_rest_ends_the_work_and_what_it_raises_is_heard():
