@@ -21,13 +21,10 @@ from hc_ray.search.search import Search
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.runner import BEFORE
 
-_TOLD = 3
-"""Summaries that a second generation is told."""
-_TOKENS = 900
-"""Of a summary, and of a comparison."""
+_TOLD, _LENGTH = 3, 4000
+"""Summaries that a second generation is told, and characters of each that others read."""
 _MOST = 8
 """Tests of one lineage."""
-_TESTS_TOKENS = 2000
 
 
 class Summary(Value):
@@ -44,9 +41,9 @@ async def summary_of(run: Run) -> str:
     if run.summary is None:
         schema = Summary.model_json_schema()
         del schema["description"]  # it is for a reader of this module
-        run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
+        run.summary = await run.ask("summary", template("summary"), schema=schema)
     found = found_in(run.summary, Summary)
-    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else ""
+    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found)[:_LENGTH] if found else ""
 
 
 async def gathered(runs: Sequence[Run]) -> str:
@@ -64,7 +61,7 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
     if len(entries) < 2:
         return None
     told = "\n\n".join(f"Result {i}:\n{said}" for i, (_, _, said) in enumerate(entries, start=1))
-    answer = await entries[0][1].ask("tournament", filled("tournament", results=told), tokens=_TOKENS)
+    answer = await entries[0][1].ask("tournament", filled("tournament", results=told))
     numbers = re.findall(r"\d+", answer.strip().splitlines()[-1]) if answer.strip() else []
     chosen = int(numbers[-1]) if numbers else 0
     return entries[chosen - 1][0].id if 1 <= chosen <= len(entries) else None
@@ -73,7 +70,7 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
     """The tests of a lineage, which is asked for them once; empty where it writes none that can fail."""
     if run.tests is None:
-        text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
+        text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE))
         ended = run.asking.exchanges[-1].completion.finish_reason if text else None
         found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
         tests = () if isinstance(found, Malformed) else found.tests[:_MOST]

@@ -66,11 +66,11 @@ class Run:
     tests: tuple[SelfTest, ...] | None = None
     """Those that it wrote when it was asked for some; None before."""
 
-    async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, Any] | None = None) -> str:
+    async def ask(self, purpose: str, question: str, *, schema: dict[str, Any] | None = None) -> str:
         """What it says of its finished work; empty where the trial cannot pay for that."""
         purse = self.asking.purse
         purse.limit = min(purse.limit, purse.spent + self.search.purse.left)
-        return await self.lineage.ask(purpose, question, tokens=tokens, schema=schema) if self.lineage else ""
+        return await self.lineage.ask(purpose, question, schema=schema) if self.lineage else ""
 
     def submitted(self, lineage: Lineage, state: State | None, end: End) -> None:
         self.states.append(Submitted(state, end, lineage.turns, self.asking.purse.spent_since()))

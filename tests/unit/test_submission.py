@@ -78,7 +78,7 @@ async def test_what_a_finished_lineage_is_asked_is_paid_of_what_the_trial_has_le
     search, _ = searching({"double.py": "x = 1\n"})
     asking = Asking(search.asking.role, Purse(1500, outer=search.purse))
     search.purse.charge(5990, 0, 0.0)
-    assert await Run(search.schedule.fresh(0, round=1, slot=0), asking, search).ask("summary", "?", tokens=9) == ""
+    assert await Run(search.schedule.fresh(0, round=1, slot=0), asking, search).ask("summary", "?") == ""
     assert asking.purse.left == search.purse.left == 10
 
 
