@@ -166,9 +166,9 @@ async def side_by_side(work: Sequence[asyncio.Future[T]]) -> list[T]:
             one.cancel()
         if work:
             await asyncio.wait(work)
-    for fault in [one.exception() for one in work if not one.cancelled()]:
-        if fault is not None:
-            raise fault
+        faults = [fault for one in work if not one.cancelled() and (fault := one.exception())]
+    if faults:
+        raise faults[0]
     return [one.result() for one in work]
 
 
