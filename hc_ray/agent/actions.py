@@ -61,7 +61,7 @@ TOOLS = (
              ": first the text exactly as it is, which must occur once, then the new text.",
         parameters={"path": ("string", "the file"), "replacements": ("string", f"{_SEARCH} … {_BETWEEN} … {_REPLACE}")},
     ),
-    Tool(name="submit", fence="submit", says="End the work. The workspace is graded as you leave it.", parameters={}),
+    Tool(name="submit", fence="submit", says="End the work. What you leave is graded.", parameters={}),
 )  # fmt: skip
 _NAMES = {"sh": "sh", "bash": "sh", "shell": "sh", "console": "sh", "terminal": "sh", "zsh": "sh",
           **{one.name: one.name for one in TOOLS[1:]}}  # fmt: skip

@@ -84,8 +84,11 @@ class Asking:
         self._counted: dict[str, int] = {}
 
     async def worst_case(self, prompt: Prompt) -> int:
-        """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer."""
-        return math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt)) + prompt.max_tokens
+        """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer. What is new in
+        it may have more tokens for its length than what was there before."""
+        text = _text_of(prompt)
+        new = await self._count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
+        return max(new, math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt))) + prompt.max_tokens
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
         """Answers to prompts, each with its owner; see ``answers``."""
@@ -112,10 +115,16 @@ class Asking:
         self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
-        text = prompt.text if prompt.text is not None else "\n".join(message.whole for message in prompt.messages)
+        return await self._count(_text_of(prompt)) + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
+
+    async def _count(self, text: str) -> int:
         if text not in self._counted:
             self._counted[text] = await self.role.model.count_tokens(text)
-        return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
+        return self._counted[text]
+
+
+def _text_of(prompt: Prompt) -> str:
+    return prompt.text if prompt.text is not None else "\n".join(message.whole for message in prompt.messages)
 
 
 async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:
@@ -136,16 +145,31 @@ async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completio
     the trial's time ends first, what was answered is paid for, and what was not is counted."""
     asking = [asyncio.ensure_future(who.answer(prompt)) for who, _, prompt in asked]
     try:
-        return list(await asyncio.gather(*asking))
+        return await side_by_side(asking)
     finally:
-        for one in asking:
-            one.cancel()
-        ended = await asyncio.gather(*asking, return_exceptions=True)
-        for (who, owner, prompt), answer in zip(asked, ended, strict=True):
-            if isinstance(answer, Completion):
-                who.take(owner, prompt, answer)
+        for (who, owner, prompt), one in zip(asked, asking, strict=True):
+            if one.done() and not one.cancelled() and one.exception() is None:
+                who.take(owner, prompt, one.result())
             else:
                 who.unanswered += 1
+
+
+async def side_by_side(work: Sequence[asyncio.Future[T]]) -> list[T]:
+    """What all of it comes to, when all of it has ended. The first that fails ends the others, and so does a
+    cancellation: each of them once, since a second one would cut off what it does at its end. Raises what the first of
+    those that failed raised."""
+    try:
+        if work:
+            await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for one in work:
+            one.cancel()
+        if work:
+            await asyncio.wait(work)
+        faults = [fault for one in work if not one.cancelled() and (fault := one.exception())]
+    if faults:
+        raise faults[0]
+    return [one.result() for one in work]
 
 
 class TimeIsUp(Exception):

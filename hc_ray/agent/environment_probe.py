@@ -130,6 +130,7 @@ def _told(file: FileView) -> str:
 def block(spec: Spec, task: Task, bounds: Bounds) -> str:
     """The environment as a lineage is told it first, with what it may take."""
     limits = bounds.limits
+    graded = "by its files, elsewhere: nothing that you started runs there"
     return describe(
         spec,
         task,
@@ -137,4 +138,5 @@ def block(spec: Spec, task: Task, bounds: Bounds) -> str:
         f"of a long output you are shown {limits.shown:,} characters; the whole is kept in a file",
         f"an answer may have {bounds.answer_tokens:,} tokens; write longer files in parts",
         f"you have {bounds.turns} turns and {bounds.tokens:,} tokens, of which only what is new in a turn is counted",
+        f"your work is graded {'here, with what you leave running' if task.grading == 'shared' else graded}",
     )

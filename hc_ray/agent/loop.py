@@ -23,7 +23,6 @@ _FAULTS = 3
 _CUT_SHOWN = 1500
 """Characters that a cut answer keeps in the history."""
 _LISTED = 40
-_NOTES_TOKENS = 1500
 _SHORTEST = 64
 """Tokens of an answer below which nothing is asked."""
 
@@ -94,7 +93,7 @@ class Lineage:
         ended: End | None = None
         while ended is None and self.turns < self.bounds.turns:
             self.told(self.turns + 1)
-            answer = await self._answer("turn", tokens=self.bounds.answer_tokens)
+            answer = await self._answer("turn")
             if isinstance(answer, str):
                 ended = answer
             else:
@@ -109,10 +108,10 @@ class Lineage:
         self._faults = 0
         return await self.work()
 
-    async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, object] | None = None) -> str:
+    async def ask(self, purpose: str, question: str, *, schema: dict[str, object] | None = None) -> str:
         """Ask the lineage about its work, in its own conversation, without adding to it; empty where that cannot be
         paid for or does not fit."""
-        answer = await self._answer(purpose, tokens=tokens, question=question, schema=schema)
+        answer = await self._answer(purpose, question, schema)
         return spoken(answer.text) if isinstance(answer, Completion) else ""
 
     async def _act(self, answer: Completion) -> End | None:
@@ -215,14 +214,14 @@ class Lineage:
     # Asking
 
     async def _answer(
-        self, purpose: str, *, tokens: int, question: str = "", schema: dict[str, object] | None = None
+        self, purpose: str, question: str = "", schema: dict[str, object] | None = None
     ) -> Completion | End:
         """The next answer; how the lineage ends where it cannot be paid for or does not fit. The history is compacted
         first where it nears the context's end, and again where the server says that it is too long."""
         for attempt in range(3):
             if (attempt or self.transcript.full) and not await self._compact(hard=attempt > 1):
                 return "context"
-            answer = await self._asked(purpose, tokens=tokens, question=question, schema=schema)
+            answer = await self._asked(purpose, question, schema)
             if answer is None:
                 return "tokens"
             whole = bool(question) or self.transcript.counted(answer.prompt_tokens)
@@ -236,16 +235,15 @@ class Lineage:
             return False
         if self.transcript.drop_outputs() and not hard:
             return True
-        notes = await self._asked("notes", tokens=min(_NOTES_TOKENS, self.bounds.answer_tokens),
-                                  question=template("loop_notes"), schema=None)  # fmt: skip
+        notes = await self._asked("notes", template("loop_notes"), None)
         text = spoken(notes.text) if notes and notes.finish_reason != "context" else ""
         return self.transcript.summarised(text or "(The notes are lost. Look at the workspace to see what was done.)")
 
-    async def _asked(
-        self, purpose: str, *, tokens: int, question: str, schema: dict[str, object] | None
-    ) -> Completion | None:
-        """One request, its answer as long as the purse pays for; None where that is too little for any."""
+    async def _asked(self, purpose: str, question: str, schema: dict[str, object] | None) -> Completion | None:
+        """One request, its answer as long as the purse pays for (a model that thinks needs the room for each); None
+        where that is too little for any."""
         left = min(self.asking.purse.left, self.bounds.tokens - self.asking.purse.spent)
+        tokens = self.bounds.answer_tokens
         messages = self.transcript.ended_by(question)
         shared = self.transcript.sent(len(question))
         prompt = Prompt(

@@ -9,7 +9,7 @@ from hc_ray.agent.actions import Action, replacements
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.runner_paths import inside_command
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 PLACE = "/tmp/.terminal"
 """Where a session keeps its state and the whole outputs: below /tmp, so that no submission holds them."""
@@ -37,7 +37,7 @@ class Limits(Value):
 class Observation(Value):
     """What came of an action."""
 
-    says: str
+    says: Shown
     failed: bool = False
 
 
@@ -74,10 +74,11 @@ class Terminal:
                                        stdin=json.dumps(order).encode(), output_limit=_REPORT)  # fmt: skip
         try:
             told = json.loads(done.stdout)
-        except ValueError:
-            return Observation(says=f"The command ended with its sandbox's help after {limit:g} s; its output is lost. "
-                                    f"{_tail(done.stderr)}".strip(), failed=True)  # fmt: skip
-        return Observation(says=self._told(told, limit), failed=told["exit_code"] != 0)
+            return Observation(says=self._told(told, limit), failed=told["exit_code"] != 0)
+        except (ValueError, KeyError, TypeError, RecursionError):  # a command can end what runs it, and answer instead
+            how = f"past its time limit of {limit:g} s" if done.timed_out else "before it told what came of the command"
+            says = f"What runs commands was ended {how}; the output is lost. {_tail(done.stderr)}"
+            return Observation(says=says.strip(), failed=True)
 
     def _told(self, told: dict[str, object], limit: float) -> str:
         head, tail, size, path = str(told["head"]), str(told["tail"]), int(str(told["size"])), str(told["path"])

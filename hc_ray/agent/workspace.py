@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hc_ray.domain.candidate import NO_TEXT, is_program
 from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.ports import Difference, Sandbox
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 
 class State(Value):
@@ -14,7 +14,7 @@ class State(Value):
 
     difference: Difference
     """Without what Python caches: it says nothing, and differs every time."""
-    files: dict[str, str] = {}
+    files: dict[Shown, Shown] = {}
     """What differs, by path (relative to the workdir where it lies there): the text of files that are text, and in
     words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, permissions."""
 
@@ -51,9 +51,11 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
 
 
 def _text(one: Member) -> str | None:
-    """A file's text; None where it is none, or could be taken for the words that stand for what is none."""
+    """A file's text; None where it is none, could be taken for the words that stand for what is none, or belongs to a
+    name that is no text."""
     try:
         text = one.data.decode()
-    except UnicodeDecodeError:
+        one.path.encode()
+    except UnicodeError:
         return None
     return None if "\0" in text or text.startswith(NO_TEXT) else text

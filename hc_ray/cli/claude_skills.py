@@ -44,7 +44,7 @@ def prompt_of(name: str, spec: Spec, tests: str = "") -> tuple[Prompt, dict[str,
     tokens, schema = capable.settings["solver.testgen.answer_tokens"], None
     seen = file_tester.Seen(spec=spec, environment=around, files=files, max_tokens=tokens, temperature=0)
     if name == "decomposer":
-        prompt = decompose.ask(spec, seed=0)
+        prompt = decompose.ask(spec, seed=0, max_tokens=tokens)
     elif name == "meta-reasoner":
         site = Site(solver=SolverConfig(agent_style="loop"), profile=capable)
         prompt = meta_reasoner.ask(_SEEN, (), live(site), site, seed=0)

@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Any
 
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 NO_TEXT = "(no text: "
 """How an entry of ``Candidate.files`` begins that says in words what lies at a path where that is no text."""
@@ -24,7 +24,7 @@ class Candidate(Value):
     temperature: float
     form: str
     plan: str
-    files: dict[str, str] = {}
+    files: dict[Shown, Shown] = {}
     """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file. What a candidate
     with tools made that is no text (binary files, links, empty folders, removed paths) is told in words, so that equal
     files are equal candidates; what was run and handed in is the thing itself."""

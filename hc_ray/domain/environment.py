@@ -1,18 +1,18 @@
 """What was seen of a task's untouched environment."""
 
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 
 class FileView(Value):
     """A file of the untouched workspace, as its tester sees it."""
 
-    path: str
+    path: Shown
     """A folder that was not looked into ends in a slash."""
     size: int
     lines: int | None = None
-    preview: str = ""
+    preview: Shown = ""
     """Its first lines; empty for what is no text."""
-    functions: tuple[str, ...] = ()
+    functions: tuple[Shown, ...] = ()
     """Signatures that a Python file defines."""
 
 

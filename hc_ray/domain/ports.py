@@ -18,11 +18,8 @@ class Capabilities(Value):
     schema_: bool = False
     completion: bool = True
     chat: bool = True
-    logprobs: bool = False
     usage: bool = False
     """It counts tokens."""
-    n: bool = False
-    """It gives several answers to one request."""
     tools: bool = False
     """It answers with native tool calls."""
     context: int | None = None

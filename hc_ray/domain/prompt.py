@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 V = TypeVar("V", bound=Value)
 
@@ -12,15 +12,15 @@ Role = Literal["tester", "decomposer", "solver", "meta"]
 class ToolCall(Value):
     """A native tool call of an answer."""
 
-    id: str
-    name: str
-    arguments: str
+    id: Shown
+    name: Shown
+    arguments: Shown
     """JSON, as the model wrote it."""
 
 
 class Message(Value):
     role: Literal["system", "user", "assistant", "tool"]
-    content: str
+    content: Shown
     tool_calls: tuple[ToolCall, ...] = ()
     """Of an assistant."""
     tool_call_id: str | None = None
@@ -40,7 +40,7 @@ class Prompt(Value):
     """What it is for, for the journal only (``candidate``, ``repair``, ``test.boundary`` …)."""
     messages: tuple[Message, ...] = ()
     """The chat form; empty in the completion form."""
-    text: str | None = None
+    text: Shown | None = None
     """The completion form: plain text that the model continues; None in the chat form."""
     max_tokens: int = 512
     temperature: float = 0.0
@@ -61,9 +61,9 @@ class Prompt(Value):
 class Completion(Value):
     """One answer. Token counts are the engine's own; None where it gave none."""
 
-    text: str
+    text: Shown
     tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
+    reasoning: Shown = ""
     """What a reasoning model thought, where its server tells that apart."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None

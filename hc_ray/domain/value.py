@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import to_json
 
 
@@ -19,6 +19,16 @@ class DescribedValue(Value):
     """A value whose fields say at run time what the text below each says: as ``FieldInfo.description``."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+def spelled(text: str) -> str:
+    """The text as UTF-8 and JSON can hold it: a lone surrogate, such as Python reads a byte of a file's name that is no
+    UTF-8 as, is spelled out (``\\udcff``)."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+Shown = Annotated[str, AfterValidator(spelled)]
+"""Text in which a program or a server has a say: it is stored, and told to models, whatever it holds."""
 
 
 def canonical_json(data: Any) -> str:

@@ -45,13 +45,9 @@ async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: fl
         if isinstance(pair[0], dict)
     ]
     endpoint, body = ("completions", text) if has_text else ("chat/completions", chat)
-    logprobs = {"logprobs": True} if endpoint.startswith("chat") else {"logprobs": 1}
-    with_logprobs, several, schema = await asyncio.gather(
-        model.attempt(endpoint, {**body, "max_tokens": 1, **logprobs}),
-        model.attempt(endpoint, {**body, "max_tokens": 1, "n": 2}),
-        _obeys_schema(model, has_chat),
+    schema, calls, context = await asyncio.gather(
+        _obeys_schema(model, has_chat), _calls_tools(model, has_chat), _context(model, body, endpoint)
     )
-    calls, context = await asyncio.gather(_calls_tools(model, has_chat), _context(model, body, endpoint))
     spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if isinstance(answer, dict)]
     accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
@@ -59,9 +55,7 @@ async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: fl
         schema_=schema is True,
         completion=has_text,
         chat=has_chat,
-        logprobs=isinstance(with_logprobs, dict) and bool(with_logprobs["choices"][0].get("logprobs")),
         usage=all(bool(pair[0].get("usage", {}).get("prompt_tokens")) for pair in pairs),
-        n=isinstance(several, dict) and len(several["choices"]) == 2,
         tools=calls,
         context=context,
         models=names,

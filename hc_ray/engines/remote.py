@@ -42,8 +42,8 @@ class RemoteModel(Generic[_Client]):
     in ``refused``, also of ``probe``, is not sent."""
 
     plain_sampling: Mapping[str, float] = {}
-    _counts = True
-    """Until the server is seen to count no tokens of a text."""
+    _counts: bool | None = None
+    """Whether the server counts the tokens of a text; None before it was asked for the first time."""
 
     def __init__(
         self,
@@ -77,10 +77,11 @@ class RemoteModel(Generic[_Client]):
 
     async def count_tokens(self, text: str) -> int:
         """By the server's own count; where it has none, one token per three bytes."""
-        if self._counts and text.strip():
-            if (count := await self._counted(text)) is not None:
+        if self._counts is not False and text.strip():
+            count = await self._counted(text)
+            self._counts = self._counts or count is not None
+            if count is not None:
                 return count
-            self._counts = False
         return math.ceil(len(text.encode()) / 3)
 
     async def _counted(self, text: str) -> int | None:

@@ -6,7 +6,6 @@ from hc_ray.domain.value import Value
 from hc_ray.spec.spec import Spec
 
 LEAST, MOST = 3, 5
-_ANSWER_TOKENS = 300
 _TEXT = 200
 
 
@@ -31,7 +30,7 @@ GENERIC: tuple[Subtask, ...] = (
 )
 
 
-def ask(spec: Spec, *, seed: int) -> Prompt:
+def ask(spec: Spec, *, seed: int, max_tokens: int) -> Prompt:
     """The question for a task's parts."""
     text = {"type": "string", "maxLength": _TEXT}
     part = {
@@ -48,7 +47,7 @@ def ask(spec: Spec, *, seed: int) -> Prompt:
     }
     said = filled("decompose", instruction=spec.instruction.strip("\n"))
     return Prompt(role="decomposer", purpose="decompose", messages=(Message(role="user", content=said),),
-                  max_tokens=_ANSWER_TOKENS, temperature=0.0, seed=seed, schema_=schema)  # fmt: skip
+                  max_tokens=max_tokens, temperature=0.0, seed=seed, schema_=schema)  # fmt: skip
 
 
 class _Parts(Value):

@@ -21,13 +21,10 @@ from hc_ray.search.search import Search
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.runner import BEFORE
 
-_TOLD = 3
-"""Summaries that a second generation is told."""
-_TOKENS = 900
-"""Of a summary, and of a comparison."""
+_TOLD, _LENGTH = 3, 4000
+"""Summaries that a second generation is told, and characters of each that others read."""
 _MOST = 8
 """Tests of one lineage."""
-_TESTS_TOKENS = 2000
 
 
 class Summary(Value):
@@ -43,9 +40,10 @@ async def summary_of(run: Run) -> str:
     """The summary of a lineage, which is asked once; empty where it gives none."""
     if run.summary is None:
         schema = Summary.model_json_schema()
-        run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
+        del schema["description"]  # it is for a reader of this module
+        run.summary = await run.ask("summary", template("summary"), schema=schema)
     found = found_in(run.summary, Summary)
-    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else ""
+    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found)[:_LENGTH] if found else ""
 
 
 async def gathered(runs: Sequence[Run]) -> str:
@@ -63,21 +61,22 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
     if len(entries) < 2:
         return None
     told = "\n\n".join(f"Result {i}:\n{said}" for i, (_, _, said) in enumerate(entries, start=1))
-    answer = await entries[0][1].ask("tournament", filled("tournament", results=told), tokens=_TOKENS)
+    answer = await entries[0][1].ask("tournament", filled("tournament", results=told))
     numbers = re.findall(r"\d+", answer.strip().splitlines()[-1]) if answer.strip() else []
     chosen = int(numbers[-1]) if numbers else 0
     return entries[chosen - 1][0].id if 1 <= chosen <= len(entries) else None
 
 
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
-    """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
-    text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
-    ended = run.asking.exchanges[-1].completion.finish_reason if text else None
-    found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
-    if isinstance(found, Malformed):
-        return ()
-    named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(found.tests[:_MOST], start=1)]
-    return gate.screen(named)[0]
+    """The tests of a lineage, which is asked for them once; empty where it writes none that can fail."""
+    if run.tests is None:
+        text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE))
+        ended = run.asking.exchanges[-1].completion.finish_reason if text else None
+        found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
+        tests = () if isinstance(found, Malformed) else found.tests[:_MOST]
+        named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(tests, start=1)]
+        run.tests = gate.screen(named)[0]
+    return run.tests
 
 
 async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> list[tuple[Candidate, Run]]:

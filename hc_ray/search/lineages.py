@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
-from hc_ray.agent.budget import Asking, Purse
+from hc_ray.agent.budget import Asking, Purse, side_by_side
 from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, opening
 from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State, state_of
@@ -17,7 +17,7 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.suite import Cell
+from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search.answers import candidate
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
@@ -63,12 +63,14 @@ class Run:
     candidates: list[str] = field(default_factory=list)
     summary: str | None = None
     """What it said when it was asked for one; None before."""
+    tests: tuple[SelfTest, ...] | None = None
+    """Those that it wrote when it was asked for some; None before."""
 
-    async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, Any] | None = None) -> str:
+    async def ask(self, purpose: str, question: str, *, schema: dict[str, Any] | None = None) -> str:
         """What it says of its finished work; empty where the trial cannot pay for that."""
         purse = self.asking.purse
         purse.limit = min(purse.limit, purse.spent + self.search.purse.left)
-        return await self.lineage.ask(purpose, question, tokens=tokens, schema=schema) if self.lineage else ""
+        return await self.lineage.ask(purpose, question, schema=schema) if self.lineage else ""
 
     def submitted(self, lineage: Lineage, state: State | None, end: End) -> None:
         self.states.append(Submitted(state, end, lineage.turns, self.asking.purse.spent_since()))
@@ -113,11 +115,8 @@ class Lineages:
         search.askings += [run.asking for run in runs]
         working = [asyncio.ensure_future(self._work(run, repairs, verdict)) for run in runs]
         try:
-            await asyncio.gather(*working)
+            await side_by_side(working)
         finally:
-            for one in working:
-                one.cancel()
-            await asyncio.gather(*working, return_exceptions=True)
             made = self._enter(runs)
         return made
 

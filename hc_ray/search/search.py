@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
-from hc_ray.agent.budget import Asking, Clock, Purse, payable
+from hc_ray.agent.budget import Asking, Clock, Purse, payable, side_by_side
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.skills import installed, know_how
@@ -19,6 +19,7 @@ from hc_ray.domain.ports import Events, Judge
 from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
+from hc_ray.domain.value import spelled
 from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
@@ -182,9 +183,9 @@ class Search:
         """Run the tests on what is new among the candidates. What they show is looked at in slot order when all runs
         are over: no decision depends on which run was faster."""
         pool = self.pool
-        fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows]
-        rows = await asyncio.gather(*(self.runs.try_out(one.id, one.files, pool.tests) for one in fresh))
-        pool.rows.update({one.id: row for one, row in zip(fresh, rows, strict=True)})
+        new = {one.id: one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows}
+        trying = (self.runs.try_out(name, one.files, pool.tests) for name, one in new.items())
+        pool.rows.update(zip(new, await side_by_side([*map(asyncio.ensure_future, trying)]), strict=True))
         for one in made:
             self._share_row(one)
             if (row := pool.rows.get(one.id)) is not None:
@@ -228,7 +229,7 @@ class Search:
         difference, living = await self.forks.hand_in(f"submission{len(self.submissions)}", made.files if made else {})
         path = self.deliverable.path
         there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
-        self.journal("submit", candidate=made.id if made else None, changed=list(difference.changed),
+        self.journal("submit", candidate=made.id if made else None, changed=list(map(spelled, difference.changed)),
                      missing=[] if there else [path])  # fmt: skip
         submission = Submission.of(difference.tar, id=f"{self.name}-{len(self.submissions)}", trial=self.name,
                                    task_digest=self.task.digest, living=living)  # fmt: skip

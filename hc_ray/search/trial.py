@@ -89,7 +89,7 @@ class Trial:
         """The parts that the decomposer names; the generic four where it has none."""
         search = self.search
         seed = seed_of(search.task.digest, search.seed, "decomposer")
-        prompt = decompose.ask(search.spec, seed=seed)
+        prompt = decompose.ask(search.spec, seed=seed, max_tokens=self.config.max_answer_tokens)
         asking = Asking(self.decomposer, search.purse)
         if not await payable([(asking, prompt)]):
             search.notes.append("the budget pays for no decomposition: the generic parts are taken")

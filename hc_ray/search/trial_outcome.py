@@ -6,7 +6,7 @@ from typing import Any
 from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import PassMatrix, SelfTest, Suite
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 from hc_ray.search.decompose import Subtask
 from hc_ray.search.selection import Selection
 
@@ -50,7 +50,7 @@ class TrialOutcome(Value):
     """Why the search ended: ``single sample``, ``complete``, ``tokens``, ``turns``, ``rounds``, ``timeout``."""
     unanswered: int = 0
     """Questions that were in flight when the search ended. What the engine counted for them is in no sum."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Shown, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     differences: Mapping[str, bytes] = {}
     """Digest of a candidate's files → its difference from the image, where its files may not be all of it."""

@@ -1,6 +1,7 @@
 """Writing a suite of whole test files, for any task: rounds of a tester that sees instruction and environment, then the
 gate, to which an independent second reading belongs: it drops a check that a sentence of the task contradicts."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
@@ -23,6 +24,7 @@ _SUPPORTED = 0.75
 """Confidence of a check that a second reading supports with a quotation."""
 _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
+_READABLE = re.compile(rb"[\t -~]{6,}")
 
 
 class FileSuiteWriter(Writer):
@@ -50,16 +52,8 @@ class FileSuiteWriter(Writer):
         """Heads of the environment's files: those that the instruction names first."""
         named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
         held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
-        parts: list[str] = []
-        left = _ALL_HEADS
-        for path in list(dict.fromkeys([*named, *held]))[:_HEADS]:
-            text = await self.forks.read(path, limit=4 * _HEAD)
-            room = min(_HEAD, left)
-            if text and room > 200:
-                cut = f"\n[… cut after {room} characters]" if len(text) > room else ""
-                parts.append(f"{path}:\n{text[:room]}{cut}")
-                left -= min(room, len(text))
-        return "\n\n".join(["Its files, long ones cut:", *parts]) if parts else ""
+        base, paths = await self.forks.base(), list(dict.fromkeys([*named, *held]))[:_HEADS]
+        return heads({path: await base.get(path, limit=4 * _HEAD) or b"" for path in paths})
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []
@@ -119,3 +113,23 @@ class FileSuiteWriter(Writer):
             why = f"says that it is broken ({(reading.reason or reading.quote)[:80]})"
         self.reasons[test.id] = f"weighs less: a second reading {why}"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})
+
+
+def heads(files: Mapping[str, bytes]) -> str:
+    """How files begin, so much of each that all can be shown. Of one that is no text what can be read in it is shown,
+    as ``strings`` does: so a database tells its tables."""
+    texts: dict[str, str] = {}
+    for path, data in files.items():
+        if b"\0" not in data:
+            texts[path] = data.decode("utf-8", "replace")
+        else:
+            texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()
+    left, parts = _ALL_HEADS, {}
+    shortest = sorted(filter(texts.get, texts), key=lambda name: len(texts[name]))
+    for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # what short ones leave is the others'
+        text, room = texts[name], min(_HEAD, left // count)
+        left -= min(room, len(text))
+        parts[name] = f"{name}:\n{text[:room]}" + (f"\n[… cut after {room} characters]" if len(text) > room else "")
+    return (
+        "\n\n".join(["Its files, long ones cut:", *(parts[name] for name in texts if name in parts)]) if parts else ""
+    )

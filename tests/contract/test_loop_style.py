@@ -1,11 +1,15 @@
+import asyncio
+import itertools
 import json
 from itertools import pairwise
 
 import pytest
 
 from hc_ray.agent.role import Exchange
+from hc_ray.agent.workspace import state_of
 from hc_ray.domain.config import AgentName
 from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.search import lineages
 from tests.fakes import loop_trial
 from tests.fakes.loop_trial import (
     INSTRUCTION,
@@ -42,6 +46,7 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     ):
         assert told in ran.said(1)
     assert ran.first.turns == ran.outcome.turns == 3 and ran.first.finish_reason == "submitted"
+    assert len({prompt.seed for prompt in ran.asked}) == 3
     removed = {".hc-ray-deleted.json": b'["/app/given.txt"]'}
     assert ran.handed == {"app/add.py": RIGHT.encode(), "app/odd": b"a\0b", **removed}
     assert ran.outcome.chosen == "c1.0" and [one["tool"] for one in ran.told("act")] == ["write", "sh"]
@@ -63,10 +68,20 @@ async def test_the_difference_is_told_with_what_is_no_text(place):
         assert line in ran.said(2)
 
 
+async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):
+    ran = await trial(place, says(sh("printf x > $'a\\377'; printf x > $'a\\376'; ln -s $'\\377' link"), SUBMIT))
+    assert r"  a\udcff (a file of 1 bytes" in ran.said(2) and r"  link (a link to \udcff)" in ran.said(2)
+    assert sorted(ran.handed) == ["app/a\udcfe", "app/a\udcff"] and not ran.first.all_text
+    for one in (*ran.asked, *ran.journal, ran.outcome):
+        assert one.model_dump_json(exclude={"differences"})
+
+
 async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be_read_ends_it_as_data(place):
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
     assert all("held no action" in ran.said(number) for number in (2, 3))
+    ran = await trial(place, says("Hm.", "Hm.", sh("true"), "Hm.", "Hm.", write(RIGHT)))
+    assert (ran.first.finish_reason, ran.first.turns) == ("submitted", 8), "in a row"
     ran = await trial(place, says(then="```sh\ntouch half\n"))
     assert (ran.first.finish_reason, ran.first.turns, ran.outcome.chosen, ran.handed) == ("malformed", 3, None, {})
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
@@ -149,7 +164,8 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
-        other = {"summary": f"Here:\n{summary}", "tournament": "The second, so:\n2"}
+        thought = f"<think>{'Hm. ' * 900}</think>"  # as a model that thinks before it says anything
+        other = {"summary": f"{thought}Here:\n{summary}", "tournament": f"{thought}The second, so:\n2"}
         return other.get(prompt.purpose) or script(prompt, turn, lineage)
 
     ran = await trial(place, answer, "hc", samples=2, tournament=True)
@@ -159,8 +175,25 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     ran = await trial(
         place, answer, "hc", verdicts=(False, True), samples=2, max_rounds=2, tournament=True, refinement=1
     )
-    lineages = {one.lineage for one in ran.outcome.candidates}
-    assert sum(prompt.purpose == "summary" for prompt in ran.asked) <= len(lineages), "each is asked once"
+    (asked,) = {str(prompt.schema_) for prompt in ran.asked if prompt.purpose == "summary"}
+    assert "approach" in asked and "description" not in asked, "what a docstring says is no prompt"
+    for purpose in ("summary", "own_tests"):
+        owners = [one.owner for one in ran.outcome.exchanges if one.prompt.purpose == purpose]
+        assert len(owners) == len(set(owners)) > 2, "each is asked once"
+
+
+@pytest.mark.parametrize(("tests", "generations"), [(TESTS, 4), ((), 2)])
+async def test_a_suite_that_tells_is_worth_more_generations_which_are_told_of_the_best(place, tests, generations):
+    script = each(*(f"{WRONG}# {number}\n" for number in range(4)))
+
+    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
+        summary = json.dumps({"approach": f"way {lineage}", "done": "b", "verified": "c", "doubts": "d"})
+        return summary if prompt.purpose == "summary" else script(prompt, turn, lineage)
+
+    ran = await trial(place, answer, "hc", tests=tests, samples=1, max_rounds=4, repairs=0)
+    begun = [prompt.messages[1].content for prompt in ran.asked if len(prompt.messages) == 2]
+    assert len(begun) == len(ran.outcome.candidates) == generations
+    assert ["Others have attempted" in one for one in begun] == [False, False, True, True][:generations]
 
 
 async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place):
@@ -239,6 +272,19 @@ async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(plac
     assert ran.outcome.chosen == "c1.0" and ran.handed == {"app/add.py": RIGHT.encode()}
     none = await trial(place, says(WAIT))
     assert (none.outcome.candidates, none.outcome.chosen, none.handed) == ((), None, {})
+
+
+async def test_where_the_time_is_over_every_lineage_leaves_its_workspace_however_long_a_look_takes(place, monkeypatch):
+    looks = itertools.count()
+
+    async def slow(sandbox):
+        await asyncio.sleep(0.5 * next(looks))
+        return await state_of(sandbox)
+
+    monkeypatch.setattr(lineages, "state_of", slow)
+    monkeypatch.setattr(loop_trial, "CLOCKS", ending(monkeypatch))
+    ran = await trial(place, says(write(RIGHT), f"{WAIT} 3"), "best_of_n")
+    assert [one.files for one in ran.outcome.candidates] == [{"add.py": RIGHT}] * 3 and ran.outcome.unanswered == 3
 
 
 @FORMS

@@ -97,6 +97,15 @@ async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sand
     assert (await sh(Terminal(terminal.sandbox, Limits(seconds=0.2, most_seconds=0.5)), "sleep 9", 600)).failed
 
 
+@pytest.mark.parametrize("forged", ["{}", "[]", "7", '{"head": 1}', ""])
+async def test_a_command_that_ends_what_runs_it_and_answers_instead_has_failed_and_the_session_goes_on(
+    terminal, forged
+):
+    done = await sh(terminal, f"echo '{forged}' > /proc/$PPID/fd/1; kill -9 $PPID")
+    assert done.failed and done.says.startswith("What runs commands was ended before it told what came of the command")
+    assert (await sh(terminal, "echo alive")).says == "exit code 0\nalive"
+
+
 async def test_binary_output_is_named_and_output_without_end_is_stopped_and_bounded(terminal):
     done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
     assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"

@@ -72,11 +72,13 @@ def each(*texts: str) -> Script:
 
 
 class Talker(ScriptedModel):
-    """Keeps to ``max_tokens``, calls tools natively where it is given any; where it waits the trial's time is over."""
+    """Keeps to ``max_tokens``, calls tools natively where it is given any; where so many of its answers wait
+    (``WAIT``, ``WAIT 3``) the trial's time is over."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.seeds: list[int] = []
+        self.waiting = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
         turn = sum(message.role == "assistant" for message in prompt.messages)
@@ -84,8 +86,10 @@ class Talker(ScriptedModel):
         if prompt.purpose == "turn" and turn == 0:
             self.seeds.append(begun)
         said = self.script(prompt, turn, self.seeds.index(begun) if begun in self.seeds else 0)
-        if said == WAIT:
-            CLOCKS[-1].seconds = 0.0
+        if isinstance(said, str) and said.startswith(WAIT):
+            self.waiting += 1
+            if self.waiting >= int(said.removeprefix(WAIT) or 1):
+                CLOCKS[-1].seconds = 0.0
             await asyncio.Event().wait()
         answer = Completion(text=said, finish_reason="stop") if isinstance(said, str) else said
         if count_pieces(answer.text) > prompt.max_tokens:

@@ -65,12 +65,12 @@ class Bench:
         self.submissions.append(submission)
         return self.verdicts[min(len(self.submissions), len(self.verdicts)) - 1]
 
-    async def solve(self, agent, config=None, tokens=6000, budget=None, seed=0):
+    async def solve(self, agent, config=None, tokens=6000, budget=None, seed=0, **more):
         return await solve(
             self.task, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=seed,
             budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},
             place=self.place, name=f"{self.task.name}__12345678", suites=self.shelf, judge=self.judge,
-            events=self.log,
+            events=self.log, **more,
         )  # fmt: skip
 
     def submitted(self, number: int = -1) -> str:

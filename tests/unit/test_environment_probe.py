@@ -23,11 +23,13 @@ from tests.fakes.grading import MemoryPlace, MemorySandbox
 
 def test_looking_around_tells_tools_files_and_functions(tmp_path):
     for path, data in {"in/t.csv": b"a,b\n1,2\n3,4\n", "o.json": b'[{"x": 1, "y": 2}]', "raw.bin": b"\xff\x00",
-                       "m.py": b"def f(a, b=1):\n    pass\n", ".hidden": b"x", ".git/HEAD": b"x"}.items():  # fmt: skip
+                       "m.py": b"def f(a, b=1):\n    pass\n", ".hidden": b"x", ".git/HEAD": b"x",
+                       "long": b"." * (looker.READ - 1) + "é".encode()}.items():  # fmt: skip
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)
     seen = {one["path"]: one for one in looker.files(tmp_path)}
-    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/"}
+    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/", "long"}
+    assert seen["long"]["lines"] == 1, "what is read ends within a character"
     assert seen["in/t.csv"]["lines"] == 3 and seen["m.py"]["functions"] == ["f(a, b=1)"]
     assert "lines" not in seen["raw.bin"] and "sed" in looker.tools(tmp_path, {})
     report = json.dumps({"tools": {"cc": "at 0x7f00aabbccdd"}, "files": list(seen.values())}).encode()
@@ -66,7 +68,9 @@ def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_m
         "40 turns and 50,000 tokens", "  f00 (1,200 bytes)", "more: 900 files in all", "4,000 characters",
     ):  # fmt: skip
         assert part in told
-    assert told.count("\n  f") == 40
+    assert told.count("\n  f") == 40 and "graded by its files, elsewhere: nothing that you started runs" in told
+    shared = task.model_copy(update={"grading": "shared"})
+    assert "graded here, with what you leave running" in environment_probe.block(spec, shared, bounds)
     bare = environment_probe.describe(spec.with_snapshot(EnvironmentView()), task)
     assert "is empty" in bare and "no common tools" in bare
 

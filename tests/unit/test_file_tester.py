@@ -1,5 +1,7 @@
 """How a tester's whole test files are read, and what knows nothing of a task."""
 
+import sqlite3
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.coverage import quoted_in, sentence_of
+from hc_ray.selftests.file_suite import heads
 from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.reading import read_spec
@@ -181,6 +184,17 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said
+
+
+def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_what_can_be_read_in_a_database():
+    made = sqlite3.connect(":memory:")
+    made.execute("CREATE TABLE orders (number INTEGER, placed TEXT)")
+    logs = {f"{name}.log": b"GET / 200\n" * 1600 for name in "abcdefgh"}
+    told = heads({**logs, "shop.db": made.serialize(), "empty": b"", "notes.md": b"the last of all", "odd": b"\0"})
+    assert all(f"{name}:\nGET / 200\n" in told for name in logs) and told.index("a.log:") < told.index("h.log:")
+    assert "shop.db (no text; what can be read in it):" in told and "CREATE TABLE orders (number" in told
+    assert told.endswith("notes.md:\nthe last of all") and len(told) < 17_000 and told.count("… cut after") == 8
+    assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
 
 
 @pytest.mark.parametrize(("quote", "sentence"), [

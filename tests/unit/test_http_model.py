@@ -160,6 +160,27 @@ async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer():
         assert await model.count_tokens("seven b") == 3 and len(server.requests) == tried
 
 
+async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    async with speaking(client={"retries": 0}) as (_, model):
+        assert (await model.complete(TEXT)).text
+
+
+async def test_half_a_character_of_an_answer_can_be_sent_back():
+    async with speaking(lambda body: "half \ud83d") as (server, model):
+        said = (await model.complete(CHAT)).text
+        await model.complete(CHAT.model_copy(update={"messages": (Message(role="user", content=said),)}))
+        assert server.bodies()[-1]["messages"][0]["content"] == said == r"half \ud83d"
+
+
+async def test_a_text_that_a_servers_tokenizer_refuses_is_estimated_alone():
+    async with speaking() as (server, model):
+        assert await model.count_tokens("one two three") == 3
+        server.failures.append(400)
+        assert [await model.count_tokens("one two three") for _ in range(2)] == [5, 3]
+
+
 @pytest.mark.parametrize(
     ("endpoint", "chat", "completion"), [("chat/completions", True, False), ("completions", False, True)]
 )
@@ -167,7 +188,7 @@ async def test_the_probe_sees_which_endpoints_are_there(endpoint, chat, completi
     async with speaking(endpoints=("/v1/models", f"/v1/{endpoint}")) as (_, model):
         seen = await probe(model)
         assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
-        assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
+        assert not seen.schema_ and seen.models == ("fake",)
 
 
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():

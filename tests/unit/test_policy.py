@@ -1,3 +1,4 @@
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -78,6 +79,10 @@ async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> No
     assert anew and all("AttributeError" in (prompt.text or "") for prompt in anew)
     plain = [prompt for prompt in bench.prompts if prompt.role == "solver" and prompt not in anew]
     assert plain, "every candidate was told what was tried"
+    bench = Bench(scripted(CRASH))
+    await bench.solve("hc", config.model_copy(update={"patience": 8, "samples_max": 4}), tokens=40_000)
+    done = [event.detail["action"] for event in bench.log.actions("decide")]
+    assert done.count("no_progress") > 1 and ("no_progress",) * 2 not in pairwise(done), "patience begins anew"
 
 
 def selection(chosen: str, scores: dict[str, float], *clusters: tuple[str, ...]) -> Selection:

@@ -26,6 +26,12 @@ async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave
     assert outcome.bits == (False,) and not bench.log.actions("refine")
 
 
+async def test_a_search_that_has_spent_what_it_may_is_not_refined():
+    bench = Bench(scripted(WRONG), verdicts=(False, True))
+    outcome = await bench.solve("hc", CONFIG.model_copy(update={"max_turns": 3}), tokens=30_000)
+    assert (outcome.stop_reason, outcome.bits) == ("turns", (False,)) and not bench.log.actions("refine")
+
+
 @pytest.mark.parametrize("body", [WRONG, ""])
 async def test_what_a_verdict_has_failed_is_not_handed_in_again(body: str) -> None:
     bench = Bench(scripted(body), verdicts=(False, False, False))
@@ -70,6 +76,7 @@ async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() ->
     assert outcome.self_pass == plain.self_pass, (
         "what was handed in first is judged by the suite that it was made under"
     )
+    assert outcome.prompt_tokens == sum(one.completion.prompt_tokens or 0 for one in outcome.exchanges)
 
 
 async def test_what_may_have_been_missed_is_told_to_every_second_candidate_after_it() -> None:

@@ -9,6 +9,8 @@ from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
+from hc_ray.search.direct_agents import DirectAgents
+from hc_ray.search.lineages import Run
 from hc_ray.search.search import Search
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
@@ -54,6 +56,49 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
         assert await search.hand_in() is verdict
     assert len(search.submissions) == 2
     await search.forks.close()
+
+
+async def test_how_long_a_verdict_takes_is_no_time_of_the_trial():
+    """Else slow hidden tests would leave less time for what comes after it."""
+    search, _ = searching({"double.py": "x = 1\n"})
+    took = 0
+
+    async def judge(submission: Submission) -> bool:
+        nonlocal took
+        took = 500
+        return False
+
+    search.judge, search.clock = judge, Clock(60, lambda: -took)
+    await search.hand_in()
+    assert took and search.clock.left > 0
+    await search.forks.close()
+
+
+async def test_what_a_finished_lineage_is_asked_is_paid_of_what_the_trial_has_left():
+    search, _ = searching({"double.py": "x = 1\n"})
+    asking = Asking(search.asking.role, Purse(1500, outer=search.purse))
+    search.purse.charge(5990, 0, 0.0)
+    assert await Run(search.schedule.fresh(0, round=1, slot=0), asking, search).ask("summary", "?") == ""
+    assert asking.purse.left == search.purse.left == 10
+
+
+async def test_a_repair_that_names_one_file_of_several_keeps_the_others():
+    search, _ = searching({"a.py": "x = 1\n", "b.py": "y = 1\n"}, instruction="Mend it.")
+    search.asking = Asking(Bench(lambda prompt: "b.py\n```python\ny = 2\n```\n").role, Purse(6000))
+    slot = search.schedule.repair(search.pool.candidates[0], round=2, slot=0)
+    (made,) = await search.ask([(slot, search.prompt(slot))])
+    assert made.files == {"a.py": "x = 1\n", "b.py": "y = 2\n"}
+
+
+async def test_more_copies_of_a_best_that_fails_make_it_no_better():
+    search, _ = searching({"double.py": "x = 1\n"}, {"double.py": "x = 2\n"})
+    search.pool.tests, agents, idle = (TEST,), DirectAgents(search), []
+    for one in ("c1.0", "c1.1"):
+        search.pool.rows[one] = (Cell(outcome="fail", observed="3"),)
+        search.choose("max_pass")
+        idle.append(agents._state(None).idle)
+        search.pool.candidates.append(search.pool.candidates[0].model_copy(update={"id": f"{one}+"}))
+    assert idle == [0, 1]
 
 
 async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:

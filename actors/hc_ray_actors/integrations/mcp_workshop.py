@@ -166,7 +166,8 @@ class Workshop:
         _, roles = await self._models()
         asking = Asking(roles.get("decomposer", roles["solver"]), Purse(self._config.budget.tokens))
         spec = read_spec(instruction, Environment(workdir=WORKDIR))
-        prompt = decompose.ask(spec, seed=seed_of(digest_of(instruction), 0, "decomposer"))
+        seed, tokens = seed_of(digest_of(instruction), 0, "decomposer"), self._config.solver.max_answer_tokens
+        prompt = decompose.ask(spec, seed=seed, max_tokens=tokens)
         if not await payable([(asking, prompt)]):
             raise UserError(f"the instruction is longer than a trial's budget ({self._config.budget.tokens:,} tokens)")
         (answer,) = await asking.all([("decompose", prompt)])

@@ -7,6 +7,7 @@ The further paths are those outside of the workdir that are asked for by name. T
 known of tools (``EnvironmentView.shared``)."""
 
 import ast
+import codecs
 import json
 import os
 import re
@@ -110,7 +111,8 @@ def view(path: Path, name: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(READ)
-        text = data.decode("utf-8")
+        # What is read may end within a character.
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, len(data) < READ)
     except (OSError, UnicodeDecodeError):
         return told
     if "\0" in text:
