@@ -43,6 +43,26 @@ def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fa
             assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
 
 
+def test_a_trial_that_goes_on_while_its_process_is_replaced_waits_until_the_next_is_fit_for_work(tmp_path):
+    died = []
+
+    async def solve(name):
+        if not died and name == "t0":
+            raise EngineError("connection refused")  # it is tried again after a moment
+        if not died:
+            await asyncio.sleep(0.05)
+            died.append(name)
+            stage.die("Trials")
+
+    async def alive(kind):
+        if died and kind == "_Trials" and stage.made.count("Trials") == 2:
+            await asyncio.sleep(0.4)
+
+    stage, retries = Stage(solve=solve, alive=alive), RetryConfig(attempts=3, backoff_sec=0.1, outage_sec=30)
+    summary, _ = run(plan_of(tmp_path / "out", 2, concurrency=2, retries=retries), stage)
+    assert (summary.done, summary.unscored) == (2, 0) and stage.made.count("Trials") == 2
+
+
 def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the_rest(tmp_path):
     starts = []
 
