@@ -7,9 +7,12 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ActorError, EngineError, SandboxError
+from hc_ray.domain.ports import Capabilities
+from hc_ray_actors.driver.configs import PlannedConfig
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
+from hc_ray_actors.engine import Engine
 from tests.fakes import crew
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
@@ -85,6 +88,21 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
     assert {result["exception_info"]["exception_type"] for result in left.values()} == {"EngineError"}
     summary, _ = run(plan_of(out, 4), Stage())
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
+
+
+def test_what_the_plan_saw_of_a_server_holds_for_its_first_engine_and_not_for_one_that_takes_its_place(tmp_path):
+    class Giving(Stage):
+        given = []
+
+        def spawn(self, cls, *args, **where):
+            self.given += args[1:] if cls is Engine else ()
+            return super().spawn(cls, *args, **where)
+
+    stage, plan, seen = Giving(), plan_of(tmp_path / "out"), Capabilities(seed=True)
+    stage.die_once("Engine", "solve", EngineError("connection refused"))
+    config = PlannedConfig(name="", config=plan.config, seen={plan.engines[0]: (seen,)})
+    summary, _ = run(plan.model_copy(update={"configs": (config,)}), stage)
+    assert (summary.done, summary.unscored) == (2, 0) and stage.given == [seen, None]
 
 
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
