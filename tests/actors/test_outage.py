@@ -1,6 +1,8 @@
 """One outage is one mend, however many trials it stops, with actors that are played."""
 
 import asyncio
+import signal
+import threading
 
 import pytest
 
@@ -50,6 +52,34 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_lo
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=PATIENT), Stage(solve=drops, fault=fault))
     assert (summary.done, summary.unscored) == (9, 0) and met == ["t0"]
     assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
+
+
+def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    monkeypatch.setattr("hc_ray_actors.driver.crew.crew.WATCH_SECONDS", 0.01)
+    failed = []
+
+    def fails(name):
+        failed.append(name)
+        raise EngineError("connection refused")
+
+    async def leaves(name):
+        if stage.count("prepare", "t1") == 2:  # the last that it waits for before it has a slot
+            while not failed:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)  # the mend is over, and the trial in its back-off
+            stage.nodes.clear()
+            await asyncio.sleep(0.1)
+
+    stage = Stage(solve=fails, prepare=leaves)
+    stage.where = "a cluster"
+    late = threading.Timer(20, signal.raise_signal, [signal.SIGINT])
+    late.start()
+    retries = RetryConfig(attempts=3, backoff_sec=0.5, outage_sec=0.05)
+    summary, _ = run(plan_of(tmp_path / "out", retries=retries), stage)
+    late.cancel()
+    assert summary.stopped and not summary.interrupted, "nobody waits for a slot that another holds for ever"
+    assert {name for name, one in results_of(tmp_path / "out").items() if attempts_of(one)} == {"t0"}
 
 
 async def _opened(tmp_path, stage, **retries):

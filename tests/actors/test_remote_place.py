@@ -93,6 +93,7 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
         await others[0].__aexit__(None, None, None)
         await asked
         assert 0.15 < trial.queued() <= trial.now() - began
+        assert len(slow.remote.opened) == 1, "the fork, closed over there, counts no more"
 
 
 async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow):
