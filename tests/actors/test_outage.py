@@ -64,7 +64,7 @@ def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_mea
         raise EngineError("connection refused")
 
     async def leaves(name):
-        if stage.count("prepare", "t1") == 2:  # the last that it waits for before it has a slot
+        if name == "t1" and stage.count("prepare", name) == 2:  # the last that it waits for before it has a slot
             while not failed:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)  # the mend is over, and the trial in its back-off

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
@@ -113,3 +114,37 @@ async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slo
     slow.place.let.set()
     await asyncio.gather(making, clearing)
     assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open
+
+
+class Node:
+    """A node's actor that makes everything at once."""
+
+    async def create(self, handle, task, name, network):
+        return "/app"
+
+    async def close(self, handle):
+        """Nothing is there."""
+
+
+async def test_a_sandbox_goes_to_the_node_with_the_fewest_for_its_slots_that_has_the_task_and_is_in_no_doubt():
+    a, b, c = nodes = [Node() for _ in range(3)]
+    place = RemotePlace({"a": Station(a, 2), "b": Station(b, 1), "c": Station(c, 9, frozenset({TASK.digest}))})
+
+    def held():
+        return [list(place.opened.values()).count(node) for node in nodes]
+
+    boxes = [await place.create(TASK, "x") for _ in range(6)]
+    assert held() == [4, 2, 0], "c lacks what the task needs"
+    await asyncio.gather(*(box.close() for box in boxes))
+    await place.create(TASK, "x")
+    assert held() == [0, 1, 0], "of several with as few the one that has had the fewest so far"
+    place.arrange({"a": Station(a, 2), "b": Station(b, 1, doubted=True), "c": Station(c, 9, doubted=True)})
+    for _ in range(3):
+        await place.create(TASK, "x")
+    assert held() == [3, 1, 0]
+    place.arrange({"b": Station(b, 1, doubted=True)})
+    await place.create(TASK, "x")
+    assert held() == [3, 2, 0], "better one in doubt than none"
+    place.arrange({"b": Station(b, 1, frozenset({TASK.digest}))})
+    with pytest.raises(SandboxError, match="no node can make a sandbox of t at present"):
+        await place.create(TASK, "x")

@@ -7,6 +7,7 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ActorError, EngineError, SandboxError
+from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
 from hc_ray_actors.driver.crew import posts
@@ -138,3 +139,16 @@ async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_i
         await asyncio.wait_for(waiting, 5)
     processes._closing = True
     await listening
+
+
+async def test_what_a_process_of_trials_tells_while_it_is_stopped_is_heard(tmp_path):
+    class Telling(crew._Trials):
+        async def stop(self):
+            self.said += [ErrorEvent(text="the first"), ErrorEvent(text="the last")]
+
+    heard = []
+    processes = TrialProcesses(plan_of(tmp_path / "out"), Stage(), None, None, None, emit=heard.append)
+    post = Post(SimpleNamespace(posts=[]), "trials", "the trials' process", None, None)
+    post.actor, processes.posts = Telling(Stage()), [post]
+    await processes.stop()
+    assert [event.text for event in heard] == ["the first", "the last"]

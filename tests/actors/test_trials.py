@@ -3,7 +3,7 @@
 import asyncio
 
 from hc_ray.domain.errors import EngineError
-from hc_ray.domain.events import ErrorEvent
+from hc_ray.domain.events import EngineUse, ErrorEvent
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
@@ -35,6 +35,7 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     await trials.resume(key.name, False)
     ended = await step_of(trials)
     await trials.stop()
+    assert EngineUse in map(type, await trials.told(0)), "what the engine's slots came to since the last account"
     assert handed.outcome and (ended.submission, ended.outcome, ended.changed["bits"]) == (None, None, (False,))
     assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
     record.ended(None, ended.changed)
