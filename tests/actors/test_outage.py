@@ -6,14 +6,18 @@ import threading
 
 import pytest
 
-from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import EngineError, SandboxError
+from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
+from hc_ray.domain.errors import EngineError, InfrastructureError, SandboxError
 from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.roster import Broken
+from hc_ray_actors.jobs import single
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
+from tests.fakes.listeners import Watcher
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
 
 SOMEBODY = fault_of(SandboxError("it does not say whose fault it is"))
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
@@ -189,3 +193,12 @@ def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
     summary, _ = run(plan_of(tmp_path / "out", 6, retries=PATIENT, concurrency=6), stage)
     assert (summary.done, summary.unscored) == (6, 0)
     assert [attempts_of(one) for one in results_of(tmp_path / "out").values()] == [[]] * 6
+
+
+def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(single, "InProcess", lambda: Stage(fault=lambda name: "nobody answers"))
+    make_task(tmp_path / "set", "add")
+    engine, retries = EngineConfig(kind="scripted", script="tests.fakes.scripts:echo"), RetryConfig(outage_sec=0.05)
+    config = SweepConfig(engine=engine, sandbox="bwrap", out=str(tmp_path / "out"), retries=retries)
+    with data_home(), pytest.raises(InfrastructureError, match=r"nobody answers \(waited 0\.05 s\)"):
+        single.run_trial(config, str(tmp_path / "set/add"), "raw", seed=0, events=Watcher())
