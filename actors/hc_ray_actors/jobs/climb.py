@@ -158,10 +158,10 @@ class _Scanned(SweepStore):
         super().write(path, data)
 
 
-async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
+async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
-    _, actor = spawn_engine(cluster, located(engine))
+    _, actor = spawn_engine(cluster, located(engine), known=plan.seen(engine, 0))
     try:
         await furnish(cluster, actor, engine)
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
@@ -195,7 +195,7 @@ def run(
 
         def ask(prompt: Prompt) -> Completion | None:
             try:
-                return asyncio.run(_answer(config.roles.get("meta", config.engine), up, prompt))
+                return asyncio.run(_answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt))
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None

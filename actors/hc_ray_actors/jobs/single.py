@@ -68,7 +68,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
     sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
     testers: dict[RoleName, Planned] = {role: plan.models[role] for role in TESTERS if role in plan.models}
     try:
-        async with answering(testers) as roles:
+        async with answering(testers, plan.configs[0].seen) as roles:
             place = RemotePlace({"here": Station(sandboxes)})
             return await make(plan.taken[0], config=plan.config.solver, seed=0, tester=roles["tester"], place=place)
     finally:
