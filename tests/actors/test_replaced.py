@@ -122,6 +122,25 @@ def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_
     assert stage.stood["Tracker"] == [stage.here]
 
 
+class Lagging(Stage):
+    """A cluster that sees only after three looks that a process has ended."""
+
+    looks = 0
+
+    def free(self, resource):
+        ended = any(actor.dead for kind in ("Sandboxes", "Verifiers") for actor in self.living.get(kind, ()))
+        self.looks += ended
+        return {} if ended and self.looks <= 3 else super().free(resource)
+
+
+def test_on_a_cluster_that_goes_on_the_next_sweep_finds_the_slots_of_the_one_before_free(tmp_path):
+    stage = Lagging()
+    for number in range(2):
+        summary, _ = run(plan_of(tmp_path / str(number), 1), stage)
+        assert (summary.done, summary.unscored) == (1, 0) and stage.looks > 3
+        assert all(actor.dead for kind in ("Sandboxes", "Verifiers", "Trials") for actor in stage.living[kind])
+
+
 async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_it_died(tmp_path):
     first, second = crew._Trials(Stage()), crew._Trials(Stage())
     plan = plan_of(tmp_path / "out", 1)
