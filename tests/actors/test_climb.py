@@ -14,7 +14,7 @@ import yaml
 
 from hc_ray.cli.config_loader import exported_settings
 from hc_ray.domain.config import EngineConfig, SweepConfig
-from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.domain.errors import ConfigError, EngineError, OutputError
 from hc_ray.domain.events import TrialComplete
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.reports.report import summarise
@@ -109,6 +109,33 @@ def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what
         prompt = Prompt(role="meta", purpose="propose", messages=(Message(role="user", content="What next?"),))
         assert asyncio.run(climb._answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
         assert seen > 1 and len(server.bodies()) == seen + 1
+
+
+def test_the_slot_of_the_meta_reasoners_engine_is_free_again_when_it_has_answered():
+    class World(InProcess):
+        ended, looks = False, 0
+
+        def free(self, resource):
+            self.looks += self.ended
+            return {self.here: 0.0 if 0 < self.looks <= 3 else 1.0}
+
+        def spawn(self, cls, *args, **where):
+            async def start():
+                raise EngineError("no memory")
+
+            async def stop():
+                """It did not start."""
+
+            return SimpleNamespace(start=start, stop=stop)
+
+        def kill(self, actor):
+            self.ended = True
+
+    engine, world = EngineConfig(command="vllm", model="m", context_tokens=4096, gpus=0), World()
+    plan, prompt = SimpleNamespace(seen=lambda engine, replica: None), Prompt(role="meta", purpose="propose")
+    with pytest.raises(EngineError, match="no memory"):
+        asyncio.run(climb._answer(engine, plan, world, prompt))
+    assert world.looks == 4
 
 
 def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeypatch):

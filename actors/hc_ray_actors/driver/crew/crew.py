@@ -3,7 +3,6 @@ may join and leave while the sweep runs; a post that fails costs what ran there,
 
 import asyncio
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,7 +15,7 @@ from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
-from hc_ray_actors.cluster import ENGINE, REMEDY, SANDBOX, VERIFIER, Cluster, Member
+from hc_ray_actors.cluster import ENGINE, REMEDY, SANDBOX, VERIFIER, Cluster, Member, wait_until_free
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.crew.posts import FAULTS, Post
@@ -33,8 +32,6 @@ WATCH_SECONDS = 1.0
 """Between two looks at who belongs to the cluster."""
 ACCOUNT_SECONDS = 10.0
 """Between two accounts of the nodes' slots."""
-FREE_SECONDS = 5.0
-"""How long Ray may take to see that processes which were ended hold their slots no more."""
 TAKEN = "every"
 """How a fault begins that only says whose the slots are."""
 
@@ -246,14 +243,11 @@ class Crew:
     def leave(self) -> None:
         """End the processes of a crew that was closed, on a cluster that goes on. Whoever comes next finds their slots
         free: by themselves they would end when Python collects its garbage."""
-        held: Counter[tuple[str, str | None]] = Counter()
+        held: Counter[tuple[str, str]] = Counter()
         for post in self._roster.posts:
             if post.actor is not None and post.state != "gone":
-                held[ENGINE if post.kind.startswith("engine ") else post.kind, post.node] += post.units
+                if post.units:
+                    held[ENGINE if post.kind.startswith("engine ") else post.kind, str(post.node)] += post.units
                 with contextlib.suppress(Exception):
                     self._cluster.kill(post.actor)
-        until = time.monotonic() + FREE_SECONDS
-        while time.monotonic() < until and any(
-            units and self._cluster.free(kind).get(str(node), 0) < units for (kind, node), units in held.items()
-        ):
-            time.sleep(0.05)
+        wait_until_free(self._cluster, held)
