@@ -5,6 +5,8 @@ import math
 import os
 import socket
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from hc_ray.domain.value import Value
@@ -15,6 +17,8 @@ its CPUs: six 1-CPU actors never start on two cores."""
 SLOTS = (ENGINE, SANDBOX, VERIFIER)
 REMEDY = "`ray status` lists the nodes' slots, `ray start --resources` gives a node some (docs/cluster.md)"
 LOOPBACK = "127.0.0.1"
+FREE_SECONDS = 5.0
+"""How long Ray may take to see that processes which were ended hold their slots no more."""
 
 
 class Member(Value):
@@ -97,6 +101,15 @@ class InProcess:
 
     def kill(self, actor: Any) -> None:
         pass
+
+
+def wait_until_free(cluster: Cluster, held: Mapping[tuple[str, str], float]) -> None:
+    """Wait until so many units of a kind are free on a node again; ``held``: by kind and node."""
+    until = time.monotonic() + FREE_SECONDS
+    while any(cluster.free(kind).get(node, 0) < units for (kind, node), units in held.items()):
+        if time.monotonic() > until:
+            return
+        time.sleep(0.05)
 
 
 def laptop_slots() -> dict[str, float]:

@@ -156,14 +156,16 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float, seat
 class Engine(WeightsShelf, Addressee):
     """Hosts servers in child processes of this actor; a URL of somebody else's is only probed."""
 
-    def __init__(self, config: EngineConfig) -> None:
-        self._config = config
+    def __init__(self, config: EngineConfig, known: Capabilities | None = None) -> None:
+        """``known``: what somebody else's server was seen to do a moment ago; it is not asked for it again."""
+        self._config, self._known = config, known
         self._servers: Sequence[ServerProcess] = ()
         self._logs: Path | None = None
 
     async def start(self) -> Endpoint:
-        """Start (or reach) the server and probe what it can do. Raises ``UserError`` for a model or a program that is
-        none, ``EngineError`` for other weights than were planned with and for a server that does not come up."""
+        """Start the server, and probe what it can do where that is not known. Raises ``UserError`` for a model or a
+        program that is none, ``EngineError`` for other weights than were planned with and for a server that does not
+        come up."""
         config, key_name = self._config, None
         if config.kind == "scripted":
             return Endpoint(base_urls=(), model=config.script or "scripted")
@@ -177,7 +179,7 @@ class Engine(WeightsShelf, Addressee):
         # What was planned has its sampling; of a bench without a plan the profile says it.
         sampling = config.sampling or model_of(config).profile.sampling
         asked = config.model_copy(update={"sampling": sampling})
-        seen = await remembered_capabilities(asked, urls[0], name, key_name)
+        seen = self._known or await remembered_capabilities(asked, urls[0], name, key_name)
         if config.kind == "server" and (seen.context or config.context_tokens or 0) < (config.context_tokens or 0):
             raise ModelError(
                 f"the server of {config.label} has a context of {seen.context:,} tokens, but {config.context_tokens:,} "
@@ -219,11 +221,16 @@ def takes_slot(engine: EngineConfig) -> bool:
     return engine.kind in ("embedded", "server")
 
 
-def spawn_engine(cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}) -> tuple[str, Any]:
+def spawn_engine(
+    cluster: Cluster,
+    engine: EngineConfig,
+    stand: Mapping[str | None, int] = {},
+    known: Capabilities | None = None,
+) -> tuple[str, Any]:
     """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
-    far as ``stand`` counts them. Raises ``InfrastructureError`` where there is none."""
+    far as ``stand`` counts them. ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
     if not takes_slot(engine):
-        return cluster.here, cluster.spawn(Engine, engine, node=cluster.here)
+        return cluster.here, cluster.spawn(Engine, engine, known, node=cluster.here)
     free = _room_for(cluster, engine)
     node = min(free, key=lambda one: (stand.get(one, 0), -free[one], one))
     return node, cluster.spawn(Engine, engine, node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)

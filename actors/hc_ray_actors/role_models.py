@@ -3,7 +3,7 @@ trial's key."""
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hc_ray.domain.config import TESTERS, EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError, ModelError
@@ -22,6 +22,8 @@ TELL_SECONDS = 3.0
 """After so long a person is told what a plan waits for."""
 Planned = tuple[EngineConfig, Profile, str]
 """Engine, profile, digest of model and profile."""
+Looked = dict[EngineConfig, tuple[Capabilities, ...]]
+"""What somebody else's servers were seen to do, server by server; nothing of those that are ours."""
 
 
 class RoleModels(Value):
@@ -33,7 +35,7 @@ class RoleModels(Value):
     """What a server cannot do and the plan has taken into account, for its reader."""
 
 
-def role_models(config: SweepConfig, looked: dict[EngineConfig, Capabilities | None] | None = None) -> RoleModels:
+def role_models(config: SweepConfig, looked: Looked | None = None) -> RoleModels:
     """The model of every role that something asks. A server of somebody else's is looked at, once for all roles that
     share it, so that what it cannot do stands in the trials' keys; ``looked`` keeps what was seen. Raises
     ``ModelError`` or ``ConfigError``."""
@@ -46,7 +48,7 @@ def role_models(config: SweepConfig, looked: dict[EngineConfig, Capabilities | N
     wanted = {role: role_model(config.roles.get(role, config.engine)) for role in roles}
     engines = dict.fromkeys(engine for engine, _, _ in wanted.values())
     looked |= {engine: _look(engine) for engine in engines if engine not in looked}
-    seen = {engine: looked[engine] for engine in engines}
+    seen = {engine: _common(looked[engine]) for engine in engines}
     models = {role: role_model(engine, seen[engine]) for role, (engine, _, _) in wanted.items()}
     restricted: dict[EngineConfig, list[str]] = {}
     for role in roles:
@@ -145,17 +147,24 @@ def _window(engine: EngineConfig) -> str | None:
     return f"{engine.label}: {speed.knee} parallel requests (by `engine bench`: {speed.measured or 'measured here'})"
 
 
-def _look(engine: EngineConfig) -> Capabilities | None:
-    """What somebody else's servers can do, all of them; one of our own can do all that a profile asks."""
+def _look(engine: EngineConfig) -> tuple[Capabilities, ...]:
+    """What each of somebody else's servers can do; one of our own can do all that a profile asks."""
     if not engine.remote:
-        return None
+        return ()
 
     async def look() -> list[Capabilities]:
         told = f"asking {', '.join(engine.urls)} what it can do …"
         asyncio.get_running_loop().call_later(TELL_SECONDS, lambda: say(told, stream=sys.stderr, style="dim"))
         return await asyncio.gather(*(capabilities_of(engine, url) for url in engine.urls))
 
-    first, *others = seen = asyncio.run(look())
+    return tuple(asyncio.run(look()))
+
+
+def _common(seen: Sequence[Capabilities]) -> Capabilities | None:
+    """What all of an engine's servers can do."""
+    if not seen:
+        return None
+    first, *others = seen
     weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
     contexts = [one.context or WHOLE_CONTEXT for one in seen] if any(one.context for one in seen) else []
     refused = tuple(dict.fromkeys(name for one in seen for name in one.refused))

@@ -114,7 +114,9 @@ class Trials(Addressee):
         self._place.arrange(stations)
 
     async def start(self, key: TrialKey, task: Task) -> None:
-        """Begin a trial. It tells a step at its submissions and at its end."""
+        """Begin a trial. It tells a step at its submissions and at its end. A run of it that somebody gave up ends."""
+        if (before := self._running.get(key.name)) is not None and before.task is not None:
+            before.task.cancel()
         running = self._running[key.name] = _Running()
         running.task = asyncio.ensure_future(self._live(key, task, running))
 

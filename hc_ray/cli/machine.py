@@ -66,28 +66,30 @@ def ui(
     """Serve MLflow for a sweep, on the loopback interface only. Stop it with Ctrl-C."""
     from hc_ray.domain.errors import EngineError, PlatformError
     from hc_ray.engines.server import ServerProcess, is_free
-    from hc_ray.machine.paths import data_root
+    from hc_ray.machine.cleanup import owned_folder, remove_folder
     from hc_ray.stores.mlflow_tracker import QUIET
 
-    uri, host, log = _store_of(out), "127.0.0.1", data_root() / "ui.log"
+    uri, host = _store_of(out), "127.0.0.1"
     if port and not is_free(host, port):
         raise PlatformError(f"port {port} on {host} is taken; choose another with --port (0: any)")
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
     command += ["--host", host, "--port", "{port}", "--workers", "1"]
     environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    log.unlink(missing_ok=True)
+    logs = owned_folder("ui")
     # Importing MLflow alone takes ten seconds of an idle core.
-    server = ServerProcess(command, what="MLflow's server", environment=environment, log_path=log, start_seconds=180.0,
-                           host=host, port=port)  # fmt: skip
+    server = ServerProcess(command, what="MLflow's server", environment=environment, log_path=logs / "ui.log",
+                           start_seconds=180.0, host=host, port=port)  # fmt: skip
     try:
         url = server.start().removesuffix("/v1")
+    except EngineError as fault:  # which names its log: that stays until the next start, or ``clean``
+        raise PlatformError(str(fault)) from None
+    try:
         told = f"MLflow for {uri}\n{url}  (Ctrl-C stops it)"
         answer(as_json, {"url": url, "store": uri, "pid": server.pid}, told)
         server.wait()
-    except EngineError as fault:
-        raise PlatformError(str(fault)) from None
     finally:
         server.stop()
+        remove_folder(logs)
 
 
 def _store_of(out: str) -> str:

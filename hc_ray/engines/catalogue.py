@@ -109,15 +109,23 @@ def sent_weights(sha256: str) -> Path | None:
 
 
 def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
-    """A catalogue name (pulled before) or the path of a GGUF file; where this node was sent the weights of ``sha256``,
-    these.
+    """A catalogue name (pulled before) or the path of a GGUF file; where that is not of ``sha256``, and this node was
+    sent such weights, these. What a name stands for does not depend on what this node was sent besides.
 
     Raises ``ModelError``: weights not pulled, a file that is none or no GGUF, an unknown name (with the nearest)."""
+    sent = sent_weights(sha256) if sha256 else None
+    if sent is None:
+        return _named(name_or_path)
+    with contextlib.suppress(ModelError):
+        if (named := _named(name_or_path)).digest == sha256:
+            return named
     entry = catalogue().get(name_or_path)
-    if sha256 and (sent := sent_weights(sha256)):
-        name, profile = (name_or_path, entry.profile) if entry else (sent.stem, Profile())
-        return ResolvedModel(name=name, path=sent, digest=sha256, profile=profile)
-    if entry:
+    name, profile = (name_or_path, entry.profile) if entry else (sent.stem, Profile())
+    return ResolvedModel(name=name, path=sent, digest=str(sha256), profile=profile, measured=entry is not None)
+
+
+def _named(name_or_path: str) -> ResolvedModel:
+    if entry := catalogue().get(name_or_path):
         if not entry.pulled:
             raise ModelError(f"the weights of {entry.name} are not downloaded; run: hc-ray models pull {entry.name}")
         return ResolvedModel(name=entry.name, path=entry.path, digest=entry.sha256, profile=entry.profile)

@@ -1,25 +1,32 @@
 """Climbs by sweeps with played actors: a trial passes where its config has a hint that the meta-reasoner knows of."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from hc_ray.cli.config_loader import exported_settings
-from hc_ray.domain.config import SweepConfig
-from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.domain.config import EngineConfig, SweepConfig
+from hc_ray.domain.errors import ConfigError, EngineError, OutputError
 from hc_ray.domain.events import TrialComplete
+from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.reports.report import summarise
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.resumption import stored_config
-from hc_ray_actors.jobs import climb
+from hc_ray_actors.jobs import climb, climb_story
+from hc_ray_actors.role_models import role_models
 from tests.fakes.answers import HINT
 from tests.fakes.climbs import TASKS, Watch, climbed, given
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.scripts import echo_request
 
 __all__ = ["given"]
 
@@ -91,6 +98,72 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     summary = climbed(given, Watch())
     assert summary["ended_by"] == "tokens" and 1800 <= summary["tokens"] < 1800 + 42
     assert {one["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
+
+
+def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what_it_can_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    with EngineServer(echo_request) as server:
+        engine, looked = EngineConfig(kind="openai", base_url=server.base_url, model="fake"), {}
+        role_models(SweepConfig(engine=engine), looked)
+        plan, seen = SimpleNamespace(seen=lambda engine, replica: looked[engine][replica]), len(server.bodies())
+        prompt = Prompt(role="meta", purpose="propose", messages=(Message(role="user", content="What next?"),))
+        assert asyncio.run(climb._answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
+        assert seen > 1 and len(server.bodies()) == seen + 1
+
+
+def test_the_slot_of_the_meta_reasoners_engine_is_free_again_when_it_has_answered():
+    class World(InProcess):
+        ended, looks = False, 0
+
+        def free(self, resource):
+            self.looks += self.ended
+            return {self.here: 0.0 if 0 < self.looks <= 3 else 1.0}
+
+        def spawn(self, cls, *args, **where):
+            async def start():
+                raise EngineError("no memory")
+
+            async def stop():
+                """It did not start."""
+
+            return SimpleNamespace(start=start, stop=stop)
+
+        def kill(self, actor):
+            self.ended = True
+
+    engine, world = EngineConfig(command="vllm", model="m", context_tokens=4096, gpus=0), World()
+    plan, prompt = SimpleNamespace(seen=lambda engine, replica: None), Prompt(role="meta", purpose="propose")
+    with pytest.raises(EngineError, match="no memory"):
+        asyncio.run(climb._answer(engine, plan, world, prompt))
+    assert world.looks == 4
+
+
+def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeypatch):
+    class World:
+        where, here, told = "in-process", "here", []
+
+        def spawn(self, cls, uri, out, *, node):
+            return self
+
+        async def tell(self, story, status):
+            self.told.append(status)
+            await asyncio.sleep(20)
+            self.told.append("waited for")
+
+    story = SimpleNamespace(model_dump_json=lambda: "{}")
+    monkeypatch.setattr(climb_story, "climb_story", lambda out, whole: story)
+    monkeypatch.setattr(climb_story.verifiers, "leaks", lambda root, blobs: False)
+    monkeypatch.setattr(climb_story, "WAIT", 0.05)
+    monkeypatch.setattr(climb_story, "PATIENCE", 0.05)
+    notes = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        climb_story.told("uri", "out", cluster=World(), sealed_root="", note=notes.append) as more,
+    ):
+        more()
+        raise KeyboardInterrupt
+    assert World.told == ["RUNNING", "KILLED"]
+    assert notes == ["MLflow was not told: no answer in time; to export: hc-ray export mlflow out"]
 
 
 @pytest.mark.parametrize(("more", "says"), [

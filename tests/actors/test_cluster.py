@@ -132,9 +132,12 @@ def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray
     assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there
 
 
-def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(listener, current):
+def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(
+    listener, current, monkeypatch
+):
     there, answers = listener
     answers.append(SETTINGS + REFUSAL)
+    monkeypatch.setattr(address, "PROBE_SECONDS", 60)  # nobody waits for it
     current.write_text(there)
     started = time.monotonic()
     for given in (there, "auto", None):
@@ -152,10 +155,10 @@ def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current
     assert address.running_cluster() is None
 
 
-def test_a_port_that_accepts_and_never_answers_is_given_up_after_two_seconds(listener, current):
+def test_a_port_that_accepts_and_never_answers_is_given_up(listener, current, monkeypatch):
     dumb, _ = listener
-    started = time.monotonic()
-    with pytest.raises(PlatformError, match="no answer within 2 s"):
+    monkeypatch.setattr(address, "PROBE_SECONDS", 0.2)
+    with pytest.raises(PlatformError, match=r"no answer within 0\.2 s"):
         address.running_cluster(dumb)
     current.write_text(dumb)
-    assert address.running_cluster() is None and time.monotonic() - started < 2 * address.PROBE_SECONDS + 2
+    assert address.running_cluster() is None

@@ -19,7 +19,8 @@ AGENTS = ("raw", "best_of_n", "hc")
 
 
 def swept(root, answers):
-    """One sweep: how often the server was sent each request, how many were reused, and what each trial was charged."""
+    """One sweep after its plan: how often the server was sent each request, how many others it was sent, how many were
+    reused, and what each trial was charged."""
     with data_home() as home:
         place = home / f"equal-{root.name}"
         place.mkdir()
@@ -29,6 +30,7 @@ def swept(root, answers):
                 sent = Counter(
                     json.dumps(body, sort_keys=True) for body in server.bodies() if "two numbers" in str(body)
                 )
+                probes = len(server.bodies()) - sent.total()
             store = SweepStore(str(place / "out"))
             results = [json.loads(path.read_text()) for path in (place / "out").glob("trials/*/result.json")]
             events = [json.loads(line) for path in store.list("events") for line in store.read(path).splitlines()]
@@ -36,12 +38,13 @@ def swept(root, answers):
             shutil.rmtree(place)
     reused = sum(event["reused"] for event in events if event["type"] == "engine_use")
     charged = {(one["agent_info"]["name"], one["task_name"]): one["agent_result"]["n_output_tokens"] for one in results}
-    return SimpleNamespace(sent=sent, reused=reused, charged=charged)
+    return SimpleNamespace(sent=sent, probes=probes, reused=reused, charged=charged)
 
 
 def test_a_server_that_honours_seeds_is_sent_no_request_twice_and_every_trial_is_charged_as_if_alone(tmp_path):
     found = swept(tmp_path, answer)
     assert len(found.charged) == 6 and found.sent and max(found.sent.values()) == 1 and found.reused >= 4
+    assert found.probes == 0, "what it can do was seen when the sweep was planned"
     for (agent, task), tokens in found.charged.items():
         assert tokens >= found.charged["raw", task] > 0, agent
 

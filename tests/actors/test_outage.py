@@ -1,17 +1,23 @@
 """One outage is one mend, however many trials it stops, with actors that are played."""
 
 import asyncio
+import signal
+import threading
 
 import pytest
 
-from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import EngineError, SandboxError
+from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
+from hc_ray.domain.errors import EngineError, InfrastructureError, SandboxError
 from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.roster import Broken
+from hc_ray_actors.jobs import single
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
+from tests.fakes.listeners import Watcher
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
 
 SOMEBODY = fault_of(SandboxError("it does not say whose fault it is"))
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
@@ -50,6 +56,34 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_lo
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=PATIENT), Stage(solve=drops, fault=fault))
     assert (summary.done, summary.unscored) == (9, 0) and met == ["t0"]
     assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
+
+
+def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    monkeypatch.setattr("hc_ray_actors.driver.crew.crew.WATCH_SECONDS", 0.01)
+    failed = []
+
+    def fails(name):
+        failed.append(name)
+        raise EngineError("connection refused")
+
+    async def leaves(name):
+        if name == "t1" and stage.count("prepare", name) == 2:  # the last that it waits for before it has a slot
+            while not failed:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)  # the mend is over, and the trial in its back-off
+            stage.nodes.clear()
+            await asyncio.sleep(0.1)
+
+    stage = Stage(solve=fails, prepare=leaves)
+    stage.where = "a cluster"
+    late = threading.Timer(20, signal.raise_signal, [signal.SIGINT])
+    late.start()
+    retries = RetryConfig(attempts=3, backoff_sec=0.5, outage_sec=0.05)
+    summary, _ = run(plan_of(tmp_path / "out", retries=retries), stage)
+    late.cancel()
+    assert summary.stopped and not summary.interrupted, "nobody waits for a slot that another holds for ever"
+    assert {name for name, one in results_of(tmp_path / "out").items() if attempts_of(one)} == {"t0"}
 
 
 async def _opened(tmp_path, stage, **retries):
@@ -159,3 +193,12 @@ def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
     summary, _ = run(plan_of(tmp_path / "out", 6, retries=PATIENT, concurrency=6), stage)
     assert (summary.done, summary.unscored) == (6, 0)
     assert [attempts_of(one) for one in results_of(tmp_path / "out").values()] == [[]] * 6
+
+
+def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(single, "InProcess", lambda: Stage(fault=lambda name: "nobody answers"))
+    make_task(tmp_path / "set", "add")
+    engine, retries = EngineConfig(kind="scripted", script="tests.fakes.scripts:echo"), RetryConfig(outage_sec=0.05)
+    config = SweepConfig(engine=engine, sandbox="bwrap", out=str(tmp_path / "out"), retries=retries)
+    with data_home(), pytest.raises(InfrastructureError, match=r"nobody answers \(waited 0\.05 s\)"):
+        single.run_trial(config, str(tmp_path / "set/add"), "raw", seed=0, events=Watcher())

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
@@ -88,11 +89,12 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
         others = [slow.actor._slots.one() for _ in range(2)]
         for other in others:
             await other.__aenter__()
-        asked = asyncio.ensure_future(base.in_fork("fork", [], Exec(command=("true",), timeout=1)))
+        asked, began = asyncio.ensure_future(base.in_fork("fork", [], Exec(command=("true",), timeout=1))), trial.now()
         await asyncio.sleep(0.2)
         await others[0].__aexit__(None, None, None)
         await asked
-        assert 0.15 < trial.queued() < 0.5
+        assert 0.15 < trial.queued() <= trial.now() - began
+        assert len(slow.remote.opened) == 1, "the fork, closed over there, counts no more"
 
 
 async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow):
@@ -112,3 +114,37 @@ async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slo
     slow.place.let.set()
     await asyncio.gather(making, clearing)
     assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open
+
+
+class Node:
+    """A node's actor that makes everything at once."""
+
+    async def create(self, handle, task, name, network):
+        return "/app"
+
+    async def close(self, handle):
+        """Nothing is there."""
+
+
+async def test_a_sandbox_goes_to_the_node_with_the_fewest_for_its_slots_that_has_the_task_and_is_in_no_doubt():
+    a, b, c = nodes = [Node() for _ in range(3)]
+    place = RemotePlace({"a": Station(a, 2), "b": Station(b, 1), "c": Station(c, 9, frozenset({TASK.digest}))})
+
+    def held():
+        return [list(place.opened.values()).count(node) for node in nodes]
+
+    boxes = [await place.create(TASK, "x") for _ in range(6)]
+    assert held() == [4, 2, 0], "c lacks what the task needs"
+    await asyncio.gather(*(box.close() for box in boxes))
+    await place.create(TASK, "x")
+    assert held() == [0, 1, 0], "of several with as few the one that has had the fewest so far"
+    place.arrange({"a": Station(a, 2), "b": Station(b, 1, doubted=True), "c": Station(c, 9, doubted=True)})
+    for _ in range(3):
+        await place.create(TASK, "x")
+    assert held() == [3, 1, 0]
+    place.arrange({"b": Station(b, 1, doubted=True)})
+    await place.create(TASK, "x")
+    assert held() == [3, 2, 0], "better one in doubt than none"
+    place.arrange({"b": Station(b, 1, frozenset({TASK.digest}))})
+    with pytest.raises(SandboxError, match="no node can make a sandbox of t at present"):
+        await place.create(TASK, "x")

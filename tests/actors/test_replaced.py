@@ -7,9 +7,13 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ActorError, EngineError, SandboxError
+from hc_ray.domain.events import ErrorEvent
+from hc_ray.domain.ports import Capabilities
+from hc_ray_actors.driver.configs import PlannedConfig
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
+from hc_ray_actors.engine import Engine
 from tests.fakes import crew
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
@@ -43,6 +47,26 @@ def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fa
             assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
 
 
+def test_a_trial_that_goes_on_while_its_process_is_replaced_waits_until_the_next_is_fit_for_work(tmp_path):
+    died = []
+
+    async def solve(name):
+        if not died and name == "t0":
+            raise EngineError("connection refused")  # it is tried again after a moment
+        if not died:
+            await asyncio.sleep(0.05)
+            died.append(name)
+            stage.die("Trials")
+
+    async def alive(kind):
+        if died and kind == "_Trials" and stage.made.count("Trials") == 2:
+            await asyncio.sleep(0.4)
+
+    stage, retries = Stage(solve=solve, alive=alive), RetryConfig(attempts=3, backoff_sec=0.1, outage_sec=30)
+    summary, _ = run(plan_of(tmp_path / "out", 2, concurrency=2, retries=retries), stage)
+    assert (summary.done, summary.unscored) == (2, 0) and stage.made.count("Trials") == 2
+
+
 def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the_rest(tmp_path):
     starts = []
 
@@ -67,6 +91,21 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
 
 
+def test_what_the_plan_saw_of_a_server_holds_for_its_first_engine_and_not_for_one_that_takes_its_place(tmp_path):
+    class Giving(Stage):
+        given = []
+
+        def spawn(self, cls, *args, **where):
+            self.given += args[1:] if cls is Engine else ()
+            return super().spawn(cls, *args, **where)
+
+    stage, plan, seen = Giving(), plan_of(tmp_path / "out"), Capabilities(seed=True)
+    stage.die_once("Engine", "solve", EngineError("connection refused"))
+    config = PlannedConfig(name="", config=plan.config, seen={plan.engines[0]: (seen,)})
+    summary, _ = run(plan.model_copy(update={"configs": (config,)}), stage)
+    assert (summary.done, summary.unscored) == (2, 0) and stage.given == [seen, None]
+
+
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
     stage = Stage(grade=lambda name: stage.die("Verifiers"))
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)
@@ -81,6 +120,25 @@ def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_
     summary, _ = run(plan, stage)
     assert summary.tracked == "the run" and stage.stood["Trials"] == [stage.here, stage.here]
     assert stage.stood["Tracker"] == [stage.here]
+
+
+class Lagging(Stage):
+    """A cluster that sees only after three looks that a process has ended."""
+
+    looks = 0
+
+    def free(self, resource):
+        ended = any(actor.dead for kind in ("Sandboxes", "Verifiers") for actor in self.living.get(kind, ()))
+        self.looks += ended
+        return {} if ended and self.looks <= 3 else super().free(resource)
+
+
+def test_on_a_cluster_that_goes_on_the_next_sweep_finds_the_slots_of_the_one_before_free(tmp_path):
+    stage = Lagging()
+    for number in range(2):
+        summary, _ = run(plan_of(tmp_path / str(number), 1), stage)
+        assert (summary.done, summary.unscored) == (1, 0) and stage.looks > 3
+        assert all(actor.dead for kind in ("Sandboxes", "Verifiers", "Trials") for actor in stage.living[kind])
 
 
 async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_it_died(tmp_path):
@@ -100,3 +158,16 @@ async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_i
         await asyncio.wait_for(waiting, 5)
     processes._closing = True
     await listening
+
+
+async def test_what_a_process_of_trials_tells_while_it_is_stopped_is_heard(tmp_path):
+    class Telling(crew._Trials):
+        async def stop(self):
+            self.said += [ErrorEvent(text="the first"), ErrorEvent(text="the last")]
+
+    heard = []
+    processes = TrialProcesses(plan_of(tmp_path / "out"), Stage(), None, None, None, emit=heard.append)
+    post = Post(SimpleNamespace(posts=[]), "trials", "the trials' process", None, None)
+    post.actor, processes.posts = Telling(Stage()), [post]
+    await processes.stop()
+    assert [event.text for event in heard] == ["the first", "the last"]

@@ -1,6 +1,7 @@
 """MLflow beside a sweep: told while trials run, never of what was not scanned, and at last how the sweep ended."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +10,10 @@ from hc_ray.domain.errors import LeakError
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors import tracker
 from hc_ray_actors.driver import tracking
 from hc_ray_actors.driver.tracking import Tracking
+from hc_ray_actors.tracker import Tracker
 from tests.fakes import sweepdir
 
 
@@ -54,6 +57,20 @@ def following(folder, world, scan=None):
     one = Tracking(plan, store, scan or clean)
     one.prepare(world)
     return one, report.summarise(store)
+
+
+async def test_a_tracker_writes_one_update_after_the_other(monkeypatch):
+    order = []
+
+    def export(uri, out, summary, status):
+        order.append(f"{summary} begins")
+        time.sleep(0.02)
+        order.append(f"{summary} ends")
+
+    monkeypatch.setattr(tracker, "export", export)
+    told = Tracker("sqlite:///nowhere", "out")
+    await asyncio.gather(*(told.export(summary, "RUNNING") for summary in "ab"))
+    assert order == ["a begins", "a ends", "b begins", "b ends"]
 
 
 @pytest.mark.parametrize("interrupted", [False, True])

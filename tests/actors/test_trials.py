@@ -3,7 +3,7 @@
 import asyncio
 
 from hc_ray.domain.errors import EngineError
-from hc_ray.domain.events import ErrorEvent
+from hc_ray.domain.events import EngineUse, ErrorEvent
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
@@ -35,6 +35,7 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     await trials.resume(key.name, False)
     ended = await step_of(trials)
     await trials.stop()
+    assert EngineUse in map(type, await trials.told(0)), "what the engine's slots came to since the last account"
     assert handed.outcome and (ended.submission, ended.outcome, ended.changed["bits"]) == (None, None, (False,))
     assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
     record.ended(None, ended.changed)
@@ -42,6 +43,22 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     phases = record.result().agent_result.metadata["phases"]
     assert record.outcome.queued_seconds >= 1 and phases["queue for a verdict"] >= 1
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
+
+
+async def test_a_run_that_is_begun_anew_takes_the_place_of_the_one_before(tmp_path):
+    plan = null_world.plan_of(tmp_path / "out", 1, 8)
+    (key,), (task,) = plan.trials, plan.taken
+    engine = RoleSetup(engine=plan.config.engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=PROFILE,
+                       digest="null")  # fmt: skip
+    trials = Trials("t", None)
+    await trials.arrange({"null": engine}, {"here": Station(null_world.NullSandboxes("null", None, None))})
+    await trials.start(key, task)
+    before = trials._running[key.name].task
+    await trials.start(key, task)
+    assert (await step_of(trials)).submission is not None
+    await asyncio.wait([before], timeout=20)
+    assert before.cancelled() and not trials._running[key.name].task.done()
+    await trials.stop()
 
 
 async def test_steps_are_told_at_once_a_few_at_a_time_each_after_its_events_and_none_of_a_run_that_was_replaced(

@@ -55,8 +55,10 @@ async def test_a_slot_is_given_back_where_what_is_waited_for_takes_long(monkeypa
     slots = asyncio.Semaphore(1)
     slot = Slot(slots)
     await slot.take()
-    waiting = asyncio.ensure_future(slot.during(asyncio.sleep(0.2)))
-    await asyncio.wait_for(slots.acquire(), 0.15)
+    end = asyncio.Event()
+    waiting = asyncio.ensure_future(slot.during(end.wait()))
+    await asyncio.wait_for(slots.acquire(), 20)
+    end.set()
     await waiting
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
-from hc_ray.domain.errors import OutputError
+from hc_ray.domain.errors import EngineError, OutputError, PlatformError
+from hc_ray.machine.cleanup import remove_folder
 from hc_ray.reports import report
 from hc_ray.stores.mlflow_sweep import sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
@@ -185,6 +186,40 @@ def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_br
     assert machine._store_of(own) == uris[0]
     with pytest.raises(OutputError, match="http://tracking:5000; open that address"):
         machine._store_of(far)
+
+
+class Silent:
+    """``ServerProcess`` that has a log and ends at once, or does not come up."""
+
+    logs, comes_up, pid = list[Path](), True, 1
+
+    def __init__(self, command, *, log_path, **settings):
+        self.logs.append(log_path)
+
+    def start(self):
+        self.logs[-1].write_text("what it says")
+        if not self.comes_up:
+            raise EngineError(f"it could not start (log: {self.logs[-1]})")
+        return "http://127.0.0.1:1/v1"
+
+    def wait(self):
+        assert self.logs[-1].is_file()
+
+    def stop(self):
+        """It has ended."""
+
+
+def test_each_ui_has_a_log_of_its_own_which_stays_where_it_did_not_come_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.engines.server.ServerProcess", Silent)
+    (tmp_path / "mlflow.db").touch()
+    for _ in range(2):
+        machine.ui(str(tmp_path), port=0)
+    assert len(set(Silent.logs)) == 2 and not any(log.parent.exists() for log in Silent.logs)
+    monkeypatch.setattr(Silent, "comes_up", False)
+    with pytest.raises(PlatformError, match="could not start") as told:
+        machine.ui(str(tmp_path), port=0)
+    assert str(Silent.logs[-1]) in str(told.value) and Silent.logs[-1].read_text() == "what it says"
+    remove_folder(Silent.logs[-1].parent)
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ class _Trials(_Actor):
     def __init__(self, stage: Stage, node: str | None = None) -> None:
         super().__init__(stage, node)
         self.parked: set[str] = set()
-        self.stations: Mapping[str, Any] = {}
+        self.stations: Mapping[str, Any] | None = None
         self.said: list[Any] = []
         self.working: set[asyncio.Future[None]] = set()
 
@@ -202,6 +202,8 @@ class _Trials(_Actor):
         return said
 
     async def solve(self, key: Any, task: Task) -> Step:
+        if self.stations is None:
+            return Step(fault=fault_of(KeyError("nobody has told it of engines and nodes")))
         if all(task.digest in station.lacks for station in self.stations.values()):
             return Step(fault=fault_of(SandboxError("no node can make a sandbox")))
         try:

@@ -1,5 +1,7 @@
 """A server without completions is asked in the chat form alone, from the plan on."""
 
+import asyncio
+
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -14,7 +16,9 @@ from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine, located
+from hc_ray_actors.integrations import harbor_trial
 from hc_ray_actors.jobs import bench
+from hc_ray_actors.jobs.answering import answering
 from hc_ray_actors.role_models import role_model, role_models
 from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.engine_server import EngineServer, Rejected
@@ -103,6 +107,18 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
     chatting = setup.model_copy(update={"profile": usable(profile, Capabilities(completion=False))})
     await trials.arrange({"solver": chatting}, {})
     assert trials.role("solver", 0).profile.form == "chat"
+
+
+async def test_harbors_trials_and_tools_that_ask_in_this_process_look_at_a_server_once():
+    with EngineServer(echo_request) as server:
+        config, looked = SweepConfig(engine=engine(server, "m")), {}
+        models = (await asyncio.to_thread(role_models, config, looked)).models
+        asked = len(server.bodies())
+        async with answering(models, looked) as roles:
+            assert asked > 1 and len(server.bodies()) == asked and roles["solver"].model
+        _, endpoints = await harbor_trial._Roles._look(config)
+        assert len(server.bodies()) == 2 * asked
+    assert [endpoint.capabilities["chat"] for endpoint in endpoints.values()] == [True]
 
 
 async def test_an_engine_without_a_plan_takes_its_profile_s_sampling():

@@ -1,11 +1,10 @@
 """Which of a task's images Docker has or can get, found out before the first trial."""
 
 import threading
-import time
 
 import pytest
 
-from hc_ray.sandboxes.docker.availability import AT_ONCE, available, built_tag, refusal
+from hc_ray.sandboxes.docker.availability import ASK_SECONDS, AT_ONCE, available, built_tag, refusal
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts
 from tests.fakes.docker_tasks import task_with_environment
 
@@ -13,21 +12,17 @@ NO_HOST = 'Docker, asking for x: Get "https://registry-1.docker.io/v2/": lookup 
 
 
 class FakeDaemon:
-    """Has some images, and a registry that shows some and is silent about others."""
+    """Has some images, and a registry that shows some."""
 
-    def __init__(self, *here, shown=(), silent=()):
-        self.here, self.shown, self.silent = set(here), shown, silent
+    def __init__(self, *here, shown=()):
+        self.here, self.shown = set(here), shown
         self.asked = []
-        self.let_go = threading.Event()
 
     def image(self, reference):
         return ImageFacts(id=reference, workdir="") if reference in self.here else None
 
     def ask_registry(self, reference, *, seconds):
         self.asked.append(reference)
-        if reference in self.silent:
-            self.let_go.wait(seconds)
-            raise DaemonGone("Read timed out.")
         if reference not in self.shown:
             raise DaemonRefusal(NO_HOST)
 
@@ -63,19 +58,36 @@ def test_a_task_whose_image_is_built_or_that_docker_refuses_anyway_has_none_aske
     assert available([task], tmp_path, daemon).missing == {} and daemon.asked == []
 
 
-@pytest.mark.parametrize(("number", "seconds", "limit"), [
-    (AT_ONCE, {"ASK_SECONDS": 0.3}, 0.3), (10 * AT_ONCE, {"ASK_SECONDS": 0.4, "ALL_SECONDS": 0.6}, 0.6),
-], ids=["asked side by side", "however many they are"])  # fmt: skip
-def test_registries_that_say_nothing_hold_nobody_up(tmp_path, monkeypatch, number, seconds, limit):
-    for name, value in seconds.items():
-        monkeypatch.setattr(f"hc_ray.sandboxes.docker.availability.{name}", value)
-    images = tuple(f"silent:{one}" for one in range(number))
-    daemon, began = FakeDaemon(silent=images), time.monotonic()
-    found = available([on(tmp_path, image) for image in images], tmp_path, daemon)
-    assert time.monotonic() - began < 3 - (number == AT_ONCE) and set(found.missing) == set(images)
-    daemon.let_go.set()
-    assert f"within {limit} s" in found.missing[images[-1]]
-    assert number > AT_ONCE or set(found.missing.values()) == {"its registry showed nothing within 0.3 s"}
+class Silent(FakeDaemon):
+    """A registry that says nothing until it is ``let`` go."""
+
+    def __init__(self, let):
+        super().__init__()
+        self.let, self.went = let, []
+
+    def ask_registry(self, reference, *, seconds):
+        self.asked.append(seconds)
+        self.let()
+        self.went.append(reference)
+        raise DaemonGone("Read timed out.")
+
+
+def test_registries_that_say_nothing_are_asked_side_by_side(tmp_path):
+    daemon = Silent(lambda: together.wait(20))
+    together = threading.Barrier(AT_ONCE)  # none ends before all are asked
+    found = available([on(tmp_path, f"silent:{one}") for one in range(AT_ONCE)], tmp_path, daemon)
+    assert list(found.missing.values()) == [f"its registry showed nothing within {ASK_SECONDS:g} s"] * AT_ONCE
+    assert daemon.asked == [ASK_SECONDS] * AT_ONCE
+
+
+def test_registries_that_say_nothing_hold_nobody_up_however_many_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.sandboxes.docker.availability.ALL_SECONDS", 0.1)
+    gate = threading.Event()
+    daemon = Silent(lambda: gate.wait(20))
+    found = available([on(tmp_path, f"silent:{one}") for one in range(10 * AT_ONCE)], tmp_path, daemon)
+    assert daemon.went == [], "nobody waited for one of them"
+    gate.set()
+    assert list(found.missing.values()) == ["its registry showed nothing within 0.1 s"] * 10 * AT_ONCE
 
 
 def test_what_is_no_fault_of_docker_is_not_taken_for_a_missing_image(tmp_path):

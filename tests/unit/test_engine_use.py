@@ -117,7 +117,10 @@ def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
 async def test_what_is_used_is_told_up_to_the_end():
     told, ended, began = list[ProcessorUse](), asyncio.Event(), time.monotonic()
     watching = asyncio.ensure_future(watch(told.append, ended))
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0)
+    watched = time.monotonic()
+    await asyncio.sleep(0.1)
     ended.set()
+    lasted = time.monotonic() - watched
     await watching
-    assert 0.1 < sum(use.seconds for use in told) <= time.monotonic() - began
+    assert lasted - 0.001 <= sum(use.seconds for use in told) <= time.monotonic() - began + 0.001

@@ -134,6 +134,21 @@ def test_a_saved_profile_is_found_by_file_and_by_remote_name_and_a_broken_one_is
         catalogue.catalogue()
 
 
+def test_what_a_name_stands_for_does_not_depend_on_weights_that_this_node_was_sent(tmp_path, home):
+    path, sha256 = tmp_path / "m.gguf", hashlib.sha256(GGUF).hexdigest()
+    path.write_bytes(GGUF)
+    sent = catalogue.shelf(sha256) / path.name
+    sent.parent.mkdir(parents=True)
+    sent.write_bytes(GGUF)
+    for profile in (None, Profile(form="completion")):
+        if profile:
+            catalogue.save_profile(catalogue.resolve(str(path)), profile)
+        assert catalogue.resolve(str(path), sha256) == catalogue.resolve(str(path))
+    path.write_bytes(GGUF[::-1])
+    there = catalogue.resolve(str(path), sha256)
+    assert (there.path, there.digest, there.measured) == (sent, sha256, False)
+
+
 def test_a_script_is_loaded_by_name_and_refused_where_there_is_none():
     prompt = Prompt(role="solver", purpose="test", text="x")
     assert load_script("tests.fakes.scripts:echo")(prompt) == echo(prompt)

@@ -8,16 +8,15 @@ from typing import Any
 from hc_ray.agent.prompt_formats import plan_text
 from hc_ray.agent.skills import prompts_of
 from hc_ray.climb.knobs import KNOBS, Site
-from hc_ray.domain.config import OWN, AgentName, EngineConfig, RoleName, SweepConfig
+from hc_ray.domain.config import OWN, AgentName, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.trial import WITHOUT_MODEL, config_hash
 from hc_ray.domain.value import Value, digest_of, flattened
 from hc_ray.domain.variants import AXES, variants
 from hc_ray.engines.profiles import settled
 from hc_ray.machine import own_code
-from hc_ray_actors.role_models import Planned, role_models
+from hc_ray_actors.role_models import Looked, Planned, role_models
 
 _OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "max_rounds", "tournament",
                     "decompose", "refinement"})  # fmt: skip
@@ -35,6 +34,7 @@ class PlannedConfig(Value):
     """Dotted key → value: what it changes of the file's settings."""
     config: SweepConfig
     models: dict[RoleName, Planned] = {}
+    seen: Looked = {}
     prompts: dict[RoleName, str] = {}
     """Role → digest of its prompt templates."""
     hash: str = ""
@@ -73,7 +73,7 @@ def drafts(config: SweepConfig) -> tuple[PlannedConfig, ...]:
 
 def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], tuple[str, ...]]:
     """The configs that will run, and what a reader of the plan should know of them. Raises ``ConfigError``."""
-    looked: dict[EngineConfig, Capabilities | None] = {}
+    looked: Looked = {}
     notes: dict[str, None] = {}
     known: dict[str, str] = {}
     kept: list[PlannedConfig] = []
@@ -96,9 +96,7 @@ def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], 
     return tuple(kept), tuple(notes)
 
 
-def _settled(
-    draft: PlannedConfig, looked: dict[EngineConfig, Capabilities | None]
-) -> tuple[PlannedConfig, tuple[str, ...]]:
+def _settled(draft: PlannedConfig, looked: Looked) -> tuple[PlannedConfig, tuple[str, ...]]:
     asked = role_models(draft.config, looked)
     models, own = asked.models, draft.config
     if models:
@@ -109,6 +107,7 @@ def _settled(
     found = {
         "config": own,
         "models": models,
+        "seen": {engine: looked.get(engine, ()) for engine, _, _ in models.values()},
         "prompts": prompts,
         "hash": config_hash(own.solver, own.budget, digests, prompts),
     }

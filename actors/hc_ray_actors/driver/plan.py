@@ -8,6 +8,7 @@ from typing import Any
 
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
+from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
@@ -98,6 +99,11 @@ class Plan(Value):
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
         return tuple(dict.fromkeys(engine for engine, _, _ in self.asked))
+
+    def seen(self, engine: EngineConfig, replica: int) -> Capabilities | None:
+        """What somebody else's server was seen to do when the sweep was planned."""
+        found = next((one.seen[engine] for one in self.configs if engine in one.seen), ())
+        return found[replica] if replica < len(found) else None
 
 
 def prepare(

@@ -69,7 +69,9 @@ class Journeys:
             await self._travel(key, task, record, slot, earlier)
         except Broken:
             if not record.attempts:
-                # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
+                # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first,
+                # for which they may need its slot.
+                slot.give()
                 await asyncio.gather(*self._troubled, return_exceptions=True)
                 raise
             if not record.verdicts:

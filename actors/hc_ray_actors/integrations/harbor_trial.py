@@ -69,7 +69,7 @@ class _Roles:
     async def _look(config: SweepConfig) -> tuple[PlannedConfig, dict[EngineConfig, Endpoint]]:
         ((one,), _) = await asyncio.to_thread(lambda: settle(drafts(config)))
         engines = {engine for engine, _, _ in one.models.values()}
-        return one, {engine: await Engine(engine).start() for engine in engines}
+        return one, {engine: await Engine(engine, next(iter(one.seen[engine]), None)).start() for engine in engines}
 
 
 _ROLES = _Roles()

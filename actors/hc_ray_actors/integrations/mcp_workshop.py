@@ -88,7 +88,7 @@ class Workshop:
         async with self._opening:
             if self._crew is None:
                 (planned, *_), _ = await asyncio.to_thread(lambda: settle(drafts(self._config)))
-                roles = await self._opened.enter_async_context(answering(planned.models))
+                roles = await self._opened.enter_async_context(answering(planned.models, planned.seen))
                 self._crew = planned.config.solver, roles
             return self._crew
 

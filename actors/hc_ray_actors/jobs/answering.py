@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator, Mapping
 from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.config import RoleName
 from hc_ray_actors.engine import Engine
-from hc_ray_actors.role_models import Planned
+from hc_ray_actors.role_models import Looked, Planned
 from hc_ray_actors.trials import RoleSetup, Trials
 
 
 @contextlib.asynccontextmanager
-async def answering(models: Mapping[RoleName, Planned]) -> AsyncIterator[dict[RoleName, RoleModel]]:
-    """The roles of these models, with their engines started; they are stopped when the context ends."""
-    engines = {config: Engine(config) for config, _, _ in models.values()}
+async def answering(models: Mapping[RoleName, Planned], seen: Looked) -> AsyncIterator[dict[RoleName, RoleModel]]:
+    """The roles of these models, with their engines started; they are stopped when the context ends. ``seen``: what
+    somebody else's servers were seen to do when they were planned."""
+    engines = {config: Engine(config, next(iter(seen.get(config, ())), None)) for config, _, _ in models.values()}
     trials = Trials("", None)
     try:
         endpoints = {config: await engine.start() for config, engine in engines.items()}

@@ -28,7 +28,7 @@ from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.attempts import now
-from hc_ray_actors.cluster import Cluster
+from hc_ray_actors.cluster import ENGINE, Cluster, wait_until_free
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.crew.distribution import furnish
@@ -36,7 +36,7 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
-from hc_ray_actors.engine import located, open_model, spawn_engine
+from hc_ray_actors.engine import located, open_model, spawn_engine, takes_slot
 from hc_ray_actors.jobs.climb_story import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
@@ -158,10 +158,11 @@ class _Scanned(SweepStore):
         super().write(path, data)
 
 
-async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
+async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
-    _, actor = spawn_engine(cluster, located(engine))
+    free = cluster.free(ENGINE) if takes_slot(engine) else {}
+    node, actor = spawn_engine(cluster, located(engine), known=plan.seen(engine, 0))
     try:
         await furnish(cluster, actor, engine)
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
@@ -173,6 +174,7 @@ async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Com
     finally:
         await actor.stop()
         cluster.kill(actor)
+        await asyncio.to_thread(wait_until_free, cluster, {(ENGINE, node): free.get(node, 0)})
 
 
 def run(
@@ -195,7 +197,7 @@ def run(
 
         def ask(prompt: Prompt) -> Completion | None:
             try:
-                return asyncio.run(_answer(config.roles.get("meta", config.engine), up, prompt))
+                return asyncio.run(_answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt))
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None

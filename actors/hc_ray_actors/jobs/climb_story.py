@@ -30,6 +30,8 @@ from hc_ray_actors.driver.tracking import PATIENCE, SHARE
 from hc_ray_actors.tracker import Tracker, prompts_in
 
 Data = dict[str, Any]
+WAIT = 60.0
+"""Seconds that a climb waits for the tracker before a sweep, at most: another process may have its database."""
 
 
 class Arm(NamedTuple):
@@ -233,7 +235,8 @@ class ClimbTracking:
         if status == "RUNNING" and self._spent > PATIENCE + SHARE * (began - self._began):
             return
         try:
-            asyncio.run(asyncio.wait_for(self._tell(status), PATIENCE if status == "KILLED" else None))
+            limit = {"RUNNING": WAIT, "KILLED": PATIENCE}.get(status)
+            asyncio.run(asyncio.wait_for(self._tell(status), limit))
         except LeakError:
             raise
         except Exception as fault:  # the climb's folder is the truth, and can be exported

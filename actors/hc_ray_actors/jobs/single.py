@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import TESTERS, AgentName, RoleName, SweepConfig
-from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import Suite
 from hc_ray.stores.sweep_directory import SweepStore
@@ -22,7 +22,8 @@ from hc_ray_actors.sandboxes import Sandboxes
 
 def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
     """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default:
-    one below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend."""
+    one below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend, and
+    ``InfrastructureError`` where the trial could not begin."""
     folder = _task_folder(task_path)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
@@ -47,8 +48,10 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     summary = sweep.run(plan, events=events, cluster=InProcess())
     if summary.interrupted:
         raise KeyboardInterrupt
-    result = json.loads(SweepStore(out).read(f"trials/{plan.trials[0].name}/result.json"))
-    return {**result, "out": out}
+    result = SweepStore(out).find(f"trials/{plan.trials[0].name}/result.json")
+    if result is None:
+        raise InfrastructureError("; ".join(summary.problems))
+    return {**json.loads(result), "out": out}
 
 
 def make_suite(config: SweepConfig, task_path: str) -> Suite:
@@ -65,7 +68,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
     sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
     testers: dict[RoleName, Planned] = {role: plan.models[role] for role in TESTERS if role in plan.models}
     try:
-        async with answering(testers) as roles:
+        async with answering(testers, plan.configs[0].seen) as roles:
             place = RemotePlace({"here": Station(sandboxes)})
             return await make(plan.taken[0], config=plan.config.solver, seed=0, tester=roles["tester"], place=place)
     finally:

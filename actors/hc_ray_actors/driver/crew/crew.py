@@ -3,6 +3,7 @@ may join and leave while the sweep runs; a post that fails costs what ran there,
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
-from hc_ray_actors.cluster import REMEDY, SANDBOX, VERIFIER, Cluster, Member
+from hc_ray_actors.cluster import ENGINE, REMEDY, SANDBOX, VERIFIER, Cluster, Member, wait_until_free
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.crew.posts import FAULTS, Post
@@ -238,3 +239,15 @@ class Crew:
         closing += [actor.close_all() for kind, actor in actors if kind in (SANDBOX, VERIFIER)]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
+
+    def leave(self) -> None:
+        """End the processes of a crew that was closed, on a cluster that goes on. Whoever comes next finds their slots
+        free: by themselves they would end when Python collects its garbage."""
+        held: Counter[tuple[str, str]] = Counter()
+        for post in self._roster.posts:
+            if post.actor is not None and post.state != "gone":
+                if post.units:
+                    held[ENGINE if post.kind.startswith("engine ") else post.kind, str(post.node)] += post.units
+                with contextlib.suppress(Exception):
+                    self._cluster.kill(post.actor)
+        wait_until_free(self._cluster, held)

@@ -47,7 +47,8 @@ class Replicas:
         """Put a replica where the fewest engines of this sweep stand."""
         posts = itertools.chain.from_iterable(self._posts.values())
         stand = Counter(other.node for other in posts if other.actor)
-        post.node, actor = spawn_engine(self._cluster, located(engine, post.number), stand)
+        known = None if post.renewed else self._plan.seen(engine, post.number)
+        post.node, actor = spawn_engine(self._cluster, located(engine, post.number), stand, known)
         post.units = int(takes_slot(engine))
         return actor
 

@@ -61,6 +61,8 @@ class TrialProcesses:
         """What a trial comes to next once ``begin`` has made its process go on with it. Always the same process runs
         the trials of a task, since they share suites. Raises ``ActorError`` where it dies."""
         post = self.posts[int(key.task_digest[:8], 16) % len(self.posts)]
+        while (look := post.looked_at) is not None:
+            await asyncio.wait([look])  # another may stand there by now, and know of no engine and no node yet
         step: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
         self._waiting[key.name] = post, post.actor, step
         try:
