@@ -43,14 +43,9 @@ class RootTree:
     """A folder that is the root of a sandbox."""
 
     def __init__(
-        self,
-        root: Path,
-        *,
-        user: int | None,
-        mounts: Mapping[str, Path],
-        closed: Collection[str],
+        self, root: Path, *, user: int | None, mounts: Mapping[str, Path], closed: Collection[str],
         hidden: Collection[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``user``: who owns what is written (None: this process's user). ``mounts``: read-only folders and files of
         the host by their place inside. ``closed``: places that the host does not look into (``/proc``, ``/dev``).
         ``hidden``: places within mounts that are empty inside."""
@@ -285,9 +280,8 @@ class RootTree:
             total += 512 + (len(member.data) if member else size)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
-            if member is None:
-                continue
-            members.append(member)
+            if member is not None:
+                members.append(member)
         return members, [path for path in before if path not in seen]
 
     def copy_to(self, target: "RootTree") -> None:
