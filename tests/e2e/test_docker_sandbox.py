@@ -207,6 +207,22 @@ async def test_a_container_that_ended_under_a_difference_is_no_fault_of_the_diff
     assert not isinstance(caught.value, ValueError)
 
 
+async def test_what_somebody_else_has_removed_is_no_fault_of_who_used_it(place, tmp_path, daemon):
+    """As `docker container prune` does with those that never ran."""
+    boxes = [await place.create(task_with_environment(tmp_path, {"data.txt": b"1"}), "a") for _ in range(2)]
+    for box in boxes:
+        await box.put({"data.txt": b"2"})
+    await boxes[1].exec(["true"], timeout=20)
+    child = await boxes[1].fork("child")
+    for box in boxes:
+        daemon.remove(box.container)
+    await boxes[1].close()
+    for ask in (boxes[0].difference, boxes[0].get, boxes[0].fork, child.difference):
+        with pytest.raises(SandboxError) as caught:
+            await (ask() if ask.__name__ == "difference" else ask("data.txt"))
+        assert not isinstance(caught.value, ValueError)
+
+
 async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(place, tmp_path, daemon, monkeypatch):
     sandbox = await place.create(task_with_environment(tmp_path), "a", network=True)
     await sandbox.put({"data.txt": b"of a candidate"})
@@ -221,6 +237,21 @@ async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(p
         await sandbox.exec(["true"], timeout=20)
     assert not _runs(daemon, sandbox.container)
     assert (await sandbox.exec(["true"], timeout=20)).exit_code == 0 and next(fences, "asked") == "asked"
+
+
+async def test_a_sandbox_that_cannot_be_fenced_keeps_no_other_from_its_fence(place, tmp_path, monkeypatch):
+    boxes = [await place.create(task_with_environment(tmp_path), str(number), network=True) for number in range(3)]
+    fenced = []
+
+    def fence(box):
+        fenced.append(box)
+        if box is boxes[0]:
+            raise DaemonRefusal("it runs no more")
+
+    monkeypatch.setattr(DockerSandbox, "fence", fence)
+    with pytest.raises(SandboxError, match="it runs no more"):
+        await place.keep_from(["192.0.2.1"])
+    assert fenced == boxes
 
 
 async def test_a_put_that_failed_leaves_a_difference_that_can_be_read(sandbox):

@@ -132,7 +132,7 @@ class Daemon(ImageCalls):
             self._api.put_archive(container, "/", tar)
 
     def stat(self, container: str, path: str) -> PathFacts | None:
-        """Of the path itself: a link is not followed."""
+        """Of the path itself: a link is not followed. None also where the container is gone, which no words tell."""
         try:
             with faults(f"looking at {path}"):
                 where = {"params": {"path": path}, "timeout": CALL_SECONDS}
@@ -150,7 +150,9 @@ class Daemon(ImageCalls):
                 plain = {"Accept-Encoding": "identity"}  # else the daemon spends its time on gzip
                 what = {"params": {"path": path}, "headers": plain, "stream": True}
                 response = self._asked("_get", "/containers/{0}/archive", container, **what)
-        except Absent:
+        except Absent as absent:
+            if str(absent).endswith(f"No such container: {container}"):
+                raise
             yield None
             return
         with contextlib.closing(response), faults(f"reading {path}"):

@@ -12,7 +12,7 @@ from hc_ray.domain.filetree import Member, is_outside, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.values import DaemonRefusal, PathFacts
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
 Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
@@ -89,7 +89,7 @@ class Lineage:
         self._lock = threading.Lock()
         self._children = 0
         self._final: dict[str, Touch] | None = None
-        self._unknown = ""
+        self._unknown: Exception | None = None
         """Why it could not be told at the end."""
         self._inherited: dict[str, Touch] = {}
         self.container = ""
@@ -114,7 +114,7 @@ class Lineage:
     def touched(self) -> dict[str, Touch]:
         with self._lock:
             if self._unknown:
-                raise ValueError(self._unknown)
+                raise self._unknown
             if self._final is not None:
                 return self._final
             stat = self._stat
@@ -138,7 +138,7 @@ class Lineage:
             try:
                 final = self.touched()
             except (ValueError, DaemonRefusal) as fault:  # by what a program left behind: the forks are told
-                self._unknown = str(fault)
+                self._unknown = fault if isinstance(fault, Absent) else ValueError(str(fault))
             else:
                 with self._lock:
                     self._final = final
@@ -227,21 +227,24 @@ def _holds_mounts(path: str) -> bool:
 
 
 def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Lineage, *, limit: int) -> Difference:
-    """Raises ``ValueError`` beyond ``limit`` bytes, and where the daemon cannot read what a program left behind."""
-    budget, budget_before = Budget(limit), Budget(limit)
+    """Raises ``ValueError`` beyond ``limit`` bytes, ``DaemonRefusal`` for what a program left so that the daemon cannot
+    read it."""
+    budget, budget_before, budget_around = Budget(limit), Budget(limit), Budget(limit)
     changed: dict[str, Member] = {}
-    deleted: set[str] = set()
-    try:
-        touched = lineage.touched()
-        left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
-        covered = {path for path, touch in left.items() if touch != "modified"}
-        for path, touch in sorted(left.items()):
-            if any(above in covered for above in ancestors(path)):
-                continue
-            whole, before = touch != "modified", dict[str, Member]()
+    around: dict[str, dict[str, Member]] = {}
+    deleted, missing = set[str](), False
+    touched = lineage.touched()
+    left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
+    covered = {path for path, touch in left.items() if touch != "modified"}
+    for path, touch in sorted(left.items()):
+        if any(above in covered for above in ancestors(path)):
+            continue
+        whole, before = touch != "modified", dict[str, Member]()
+        try:
             if touch != "added":
                 facts = daemon.stat(container, path)
                 if facts is None:
+                    missing = True
                     if baseline.stat(path) is not None:
                         deleted.add(path)
                     continue
@@ -249,9 +252,18 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
                     before = baseline.tree(path, budget_before, whole=whole)
             found = read_tree(daemon, container, path, budget, whole=whole) or {}
-            changed |= {place: member for place, member in found.items() if before.get(place) != member}
-            if whole:
-                deleted |= before.keys() - found.keys()
-    except DaemonRefusal as refusal:
-        raise ValueError(f"the changes cannot be read: {refusal}") from None
+        except DaemonRefusal:
+            # The daemon follows a link that it is asked for; one that leads back to itself is seen in its folder alone.
+            folder = posixpath.dirname(path)
+            if folder not in around:
+                around[folder] = read_tree(daemon, container, folder, budget_around, whole=True) or {}
+            if path not in around[folder] or around[folder][path].kind != "link":
+                raise
+            found = {path: around[folder][path]}
+            before = baseline.tree(path, budget_before, whole=True) if touch == "whole" else {}
+        changed |= {place: member for place, member in found.items() if before.get(place) != member}
+        if whole:
+            deleted |= before.keys() - found.keys()
+    if missing:
+        daemon.ended(container)  # raises where the container itself is gone, and not those paths
     return pack(changed.values(), deleted)

@@ -68,9 +68,15 @@ class DockerPlace:
         await self._ground.call(self._fence_living)
 
     def _fence_living(self) -> None:
+        faults = []
         for sandbox in self._ground.housed().values():
-            if sandbox.alive:
-                sandbox.fence()
+            try:
+                if sandbox.alive:
+                    sandbox.fence()
+            except SandboxError as fault:  # one that ends just now keeps no other from its fence
+                faults.append(fault)
+        if faults:
+            raise faults[0]
 
     async def adopt(self, task: Task, ticket: str) -> DockerSandbox:
         """As ``ports.Adopts``: the giver is another place on the same daemon."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.values import DiskFull
+from hc_ray.sandboxes.inside import processes
 from hc_ray.sandboxes.tree_size import folder_size, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
 
@@ -148,6 +149,27 @@ def _space(process: int) -> int:
         with suppress(OSError):
             return os.stat(f"/proc/{process}/task/{thread}/ns/pid").st_ino  # noqa: PTH116
     return 0
+
+
+def helper_is_stopped(first: int, container: str) -> bool:
+    """Whether a process is stopped that the daemon has brought into a container beside its ``first``. Nobody does that
+    but who lives in there. False where those processes are not this machine's."""
+    with suppress(OSError, KeyError):
+        if container not in Path(f"/proc/{first}/cgroup").read_text():
+            return False
+        everyone = {number: (fields[0], int(fields[1])) for number, fields in processes.everyone()}
+        shim = everyone[first][1]
+        for number, (state, parent) in everyone.items():
+            brought_in = number != first and shim in (parent, everyone.get(parent, (b"", 0))[1])
+            if state in b"Tt" and brought_in and _namespaces(number) > _namespaces(parent):
+                return True
+    return False
+
+
+def _namespaces(process: int) -> int:
+    """How many PID namespaces a process is in, one within another."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((len(line.split()) for line in lines if line.startswith("NSpid:")), 0)
 
 
 def end_first_process(process: int, container: str) -> None:
