@@ -170,7 +170,8 @@ class Lifecycle:
         self._daemon.kill(self.container)
 
     async def close(self) -> None:
-        await self._ground.call(self.close_now)
+        if not self._closed:  # as its place may have done, with all its threads
+            await self._ground.call(self.close_now)
 
     def close_now(self) -> None:
         with self._lock:

@@ -119,12 +119,17 @@ class Ground:
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in a thread of this place's own."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
+        return await asyncio.wrap_future(self._begun(lambda: function(*args, **kwargs)))
+
+    def _begun(self, work: Callable[[], T]) -> Future[T]:
+        try:
+            return self.pool.submit(work)
+        except RuntimeError:  # its threads are shut down
+            raise SandboxError("this place of sandboxes is closed") from None
 
     async def acquire(self, make: Callable[[], S]) -> S:
         """As ``call``, for what makes a sandbox: where the caller is cancelled meanwhile, nobody would close it."""
-        job = self.pool.submit(make)
+        job = self._begun(make)
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
