@@ -12,7 +12,7 @@ import pytest
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import watchdog
 from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, alone
-from hc_ray.sandboxes.docker.watchdog import end_first_process
+from hc_ray.sandboxes.docker.watchdog import end_first_process, reads_folders
 from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 
@@ -138,6 +138,14 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
     end_first_process(os.getpid(), "f" * 64)
     end_first_process(0, "f" * 64)
     assert killed == []
+
+
+def test_folders_of_containers_are_read_by_root_where_the_storage_names_them(monkeypatch):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    told = [reads_folders({"DockerRootDir": "/", "Driver": name}) for name in ("overlay2", "overlayfs", "btrfs", "vfs")]
+    assert told == [os.geteuid() == 0, False, False, False]
+    monkeypatch.setenv("DOCKER_HOST", "tcp://other:2375")
+    assert not reads_folders({"DockerRootDir": "/", "Driver": "overlay2"})
 
 
 def played(*written):
