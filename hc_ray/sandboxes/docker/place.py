@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -92,7 +93,8 @@ class Ground:
     def hold(self, container: str) -> None:
         """Keep a container alive that is about to start."""
         self.let_go(container)
-        self._held[container] = self.daemon.hold(container)
+        wire = self._held[container] = self.daemon.hold(container)
+        wire.setblocking(False)
 
     def let_go(self, container: str) -> None:
         if wire := self._held.pop(container, None):
@@ -106,8 +108,8 @@ class Ground:
         """Tell the containers that their owner lives."""
         for container, wire in self._held.copy().items():
             try:
-                wire.send(b".", socket.MSG_DONTWAIT)
-            except BlockingIOError:  # it is frozen
+                wire.send(b".")
+            except (BlockingIOError, ssl.SSLWantWriteError):  # it is frozen
                 continue
             except OSError:  # it has ended: whoever uses it next is told
                 self.let_go(container)
