@@ -168,15 +168,17 @@ class DockerSandbox(Lifecycle):
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         return await self._ground.call(self._get, absolute(path, self.workdir), limit)
 
-    def _get(self, path: str, limit: int) -> bytes | None:
+    def _get(self, path: str, limit: int, *, follow: bool = True) -> bytes | None:
         self._check_open()
         try:
             with self._daemon.archive(self.container, path) as tar:
                 info = tar.next() if tar is not None else None
-                if tar is None or info is None or not info.isfile():
+                if tar is None or info is None:
                     return None
-                content = tar.extractfile(info)
-                return content.read(limit) if content is not None else None
+                if content := tar.extractfile(info) if info.isfile() else None:
+                    return content.read(limit)
+            target = self._daemon.target(self.container, path) if info.issym() and follow else None
+            return self._get(target, limit, follow=False) if target else None
         except Absent:
             raise
         except DaemonRefusal:  # a parent that is a file, a loop of links
