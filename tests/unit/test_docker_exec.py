@@ -1,3 +1,4 @@
+import asyncio
 import json
 import socket
 import ssl
@@ -77,6 +78,16 @@ def test_what_was_put_into_an_untouched_container_is_known_but_for_links_and_cha
     }  # fmt: skip
     for odd in (("/bin/x", "file"), ("/app/a/x", "file"), ("/app", "file"), ("/app/a", "folder"), ("/n", "link")):
         assert told(Member("/app/b", "file"), Member(*odd)) is None
+
+
+async def test_a_place_answers_whatever_commands_are_still_waited_for(tmp_path):
+    ground, ended = Ground(tmp_path, owner="o"), threading.Event()
+    running = [asyncio.ensure_future(ground.call(ended.wait)) for _ in range(300)]
+    try:
+        assert await asyncio.wait_for(ground.call(len, "four"), 20) == 4
+    finally:
+        ended.set()
+    await asyncio.gather(*running)
 
 
 def encrypted():

@@ -46,6 +46,8 @@ MEMORY_MB = 2048
 """Where the task names none."""
 STORAGE_MB = 2048
 """Where the task names none."""
+THREADS = 1024
+"""Each command that runs has one, and so has what ends it: more than any node has slots."""
 _USERS_BYTES = 4 << 20
 """Of an image's lists of users and groups."""
 
@@ -65,7 +67,7 @@ class Ground:
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
         self.closing = threading.Event()
-        self.pool = ThreadPoolExecutor(64, thread_name_prefix="docker")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self.used = False
         """Whether a container was ever made."""
         self.lease_seconds = LEASE_SECONDS
