@@ -60,7 +60,7 @@ os.register_at_fork(after_in_child=_new_lock)
 def door() -> Iterator[None]:
     """In this thread, for a while, sealed files may be opened. Only ``hc_ray_actors.verifiers`` goes through it: a
     driver packs the sealed parts for its verifiers, and a climb's driver looks for canaries in what it tells MLflow,
-    of which it learns yes or no."""
+    of which it learns yes or no; and, for an instant, ``link_at``."""
     before = getattr(_here, "open", False)
     _here.open = True
     try:
@@ -78,6 +78,13 @@ def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
         return os.open(name, flags, mode, dir_fd=folder)
     finally:
         _here.folder = None
+
+
+def link_at(text: str, name: str, folder: int) -> None:
+    """Make a link in an open folder of a sandbox. Its text is what a program there wrote, and leads nobody here: a
+    program that names a sealed path has opened nothing."""
+    with door():
+        os.symlink(text, name, dir_fd=folder)
 
 
 @functools.cache  # each hook is asked for ever
@@ -202,8 +209,9 @@ def _named(event: str, arguments: tuple[Any, ...]) -> list[_Named]:
         folder = getattr(_here, "folder", None)
         return [_Named(path, folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
-    if event in ("os.rename", "os.link"):
-        return [_Named(path, folder) for path, folder in zip(arguments[:2], folders, strict=False)]
+    if event in ("os.rename", "os.link"):  # to move a link is not to follow it
+        itself = event == "os.rename"
+        return [_Named(path, folder, itself) for path, folder in zip(arguments[:2], folders, strict=False)]
     if event == "os.symlink":
         text, link = arguments[:2]
         if isinstance(text, str | bytes | os.PathLike) and isinstance(link, str | bytes | os.PathLike):
