@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ os.register_at_fork(after_in_child=_new_lock)
 def door() -> Iterator[None]:
     """In this thread, for a while, sealed files may be opened. Only ``hc_ray_actors.verifiers`` goes through it: a
     driver packs the sealed parts for its verifiers, and a climb's driver looks for canaries in what it tells MLflow,
-    of which it learns yes or no; and, for an instant, ``link_at``."""
+    of which it learns yes or no; and, for an instant, ``make_link``."""
     before = getattr(_here, "open", False)
     _here.open = True
     try:
@@ -80,11 +80,11 @@ def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
         _here.folder = None
 
 
-def link_at(text: str, name: str, folder: int) -> None:
-    """Make a link in an open folder of a sandbox. Its text is what a program there wrote, and leads nobody here: a
-    program that names a sealed path has opened nothing."""
+def make_link(make: Callable[..., None], *names: str, **folders: int) -> None:
+    """``os.symlink`` or ``os.link`` in open folders of a sandbox. The text of a link is what a program there wrote, and
+    leads nobody here. And whether a file with a new name has a sealed one, too, would be looked up for each."""
     with door():
-        os.symlink(text, name, dir_fd=folder)
+        make(*names, **folders)
 
 
 @functools.cache  # each hook is asked for ever

@@ -25,8 +25,8 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     PATH_ONLY,
     empty,
     let_in,
-    link_at,
     link_target,
+    make_link,
     open_at,
     opened,
     read_all,
@@ -76,7 +76,7 @@ class RootTree:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), member.path)
             self._clear(folder, name, keep_folder=member.kind == "folder")
             if member.kind == "link":
-                link_at(member.target, name, folder)
+                make_link(os.symlink, member.target, name, dir_fd=folder)
                 self._own(folder, name)
             elif member.kind == "folder":
                 with suppress(FileExistsError):
