@@ -97,6 +97,13 @@ async def test_a_fork_holds_a_file_of_several_names_once(box: Sandbox) -> None:
     await fork.close()
 
 
+async def test_a_difference_is_as_large_as_all_the_names_that_a_file_has_in_it(box: Sandbox) -> None:
+    await shell(box, "mkdir d; head -c 1000000 /dev/urandom > d/big; for i in $(seq 20); do ln d/big d/l$i; done")
+    with pytest.raises(ValueError, match="more than"):
+        await box.difference(limit=15_000_000)
+    assert len((await box.difference(limit=25_000_000)).tar) > 21_000_000
+
+
 async def test_a_path_without_end_takes_no_descriptors(box: Sandbox) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     with pytest.raises(ValueError):

@@ -174,24 +174,23 @@ def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whol
             return None
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
-            budget.take(info.size)
-            if not left_out(place) and (member := _member(tar, info, place, parent, found)):
+            first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
+            budget.take(len(first.data) if first else info.size)  # each name of a file will be packed with its content
+            if not left_out(place) and (member := _member(tar, info, place, first)):
                 found[place] = member
             if not whole:
                 break
     return found
 
 
-def _member(
-    tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, parent: str, found: Mapping[str, Member]
-) -> Member | None:
+def _member(tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, first: Member | None) -> Member | None:
+    """``first``: what has the first name of a file, where this is another."""
     mode, owner = info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
         return Member(place, "folder", mode, owner=owner)
     if info.issym():
         return Member(place, "link", 0o777, target=info.linkname, owner=owner)
     if info.islnk():
-        first = found.get(posixpath.join(parent, info.linkname.strip("/")))
         return Member(place, "file", mode, data=first.data, owner=owner) if first else None
     if not info.isfile():
         return None
