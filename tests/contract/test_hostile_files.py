@@ -104,6 +104,12 @@ async def test_a_difference_is_as_large_as_all_the_names_that_a_file_has_in_it(b
     assert len((await box.difference(limit=25_000_000)).tar) > 21_000_000
 
 
+async def test_long_paths_count_in_a_difference(box: Sandbox) -> None:
+    await python(box, _NESTED + "for number in range(100): open(str(number), 'w').close()")
+    with pytest.raises(ValueError):
+        await box.difference(limit=1 << 20)
+
+
 async def test_a_path_without_end_takes_no_descriptors(box: Sandbox) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     with pytest.raises(ValueError):

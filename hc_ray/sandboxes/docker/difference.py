@@ -175,7 +175,9 @@ def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whol
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
             first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
-            budget.take(len(first.data) if first else info.size)  # each name of a file will be packed with its content
+            budget.take(
+                len(place) + (len(first.data) if first else info.size)
+            )  # each name of a file will be packed with its content
             if not left_out(place) and (member := _member(tar, info, place, first)):
                 found[place] = member
             if not whole:
