@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
-from hc_ray.domain.filetree import Member, pack
+from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
@@ -166,6 +166,22 @@ async def test_the_difference_of_forks_is_taken_against_the_tasks_image(place, t
     fresh = await place.create(task_with_environment(tmp_path), "fresh")
     await fresh.put_tar(difference.tar)
     assert await fresh.difference() == difference
+
+
+async def test_a_folder_of_many_changes_is_read_once(place, tmp_path, monkeypatch):
+    text, files = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY . ./\n", {"data.txt": b"1", "sub/file": b"2"}
+    sandbox = await place.create(task_with_environment(tmp_path, files, dockerfile=text), "a")
+    made = ("for i in $(seq 100); do echo $i > f$i; done; mkdir d; touch d/a; ln -s f1 l; ln -s o o; mkfifo p; "
+            "ln sub/file x; chmod 600 f7; touch data.txt")  # fmt: skip
+    await shell(sandbox, made)
+    archive, read = Daemon.archive, []
+    monkeypatch.setattr(Daemon, "archive", lambda daemon, *what: read.append(what) or archive(daemon, *what))
+    found = await sandbox.difference()
+    assert len(read) < 10
+    names = {"d", "d/a", "l", "o", "x", *(f"f{number}" for number in range(1, 101))}
+    assert set(found.changed) == {f"/app/{name}" for name in names} and found.deleted == ()
+    members = {member.path: member for member in unpack(found.tar).members}
+    assert members["/app/f7"].data == b"7\n" and members["/app/f7"].mode == 0o600 and members["/app/x"].data == b"2"
 
 
 async def test_untouched_forks_need_no_image_and_what_runs_nothing_does_not_start(place, tmp_path, daemon):

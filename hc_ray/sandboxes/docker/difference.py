@@ -4,6 +4,7 @@ diff knows the last one only): that diff says which paths were touched, and each
 import posixpath
 import tarfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -23,6 +24,8 @@ UNSPELT = "\N{REPLACEMENT CHARACTER}"
 """What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
 SOLUTION = "/solution/"
 """Harbor's folder for the reference, which a user who is not root cannot remove when it has run."""
+CROWD = 50
+"""Touched paths of one folder beyond which it is read as a whole: a read of its own costs the daemon a process."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
@@ -164,24 +167,34 @@ class Budget:
             raise ValueError(f"the changes are more than {MEMBER_LIMIT} paths")
 
 
-def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool) -> dict[str, Member] | None:
-    """The members at ``path`` (with ``whole``, and below it) by absolute path; None where there is nothing. Devices,
-    pipes and sockets are passed over."""
+def read_tree(
+    daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool,
+    among: Callable[[str], bool] = lambda place: True,
+) -> dict[str, Member] | None:  # fmt: skip
+    """The members at ``path`` (with ``whole``, and below it) by absolute path, as far as they are ``among`` those that
+    are wanted; None where there is nothing. Devices, pipes and sockets are passed over."""
     found: dict[str, Member] = {}
+    alone: list[str] = []
     parent = posixpath.dirname(path)
     with daemon.archive(container, path) as tar:
         if tar is None:
             return None
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
+            if not among(place):
+                continue
             first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
             budget.take(
                 len(place) + (len(first.data) if first else info.size)
             )  # each name of a file will be packed with its content
-            if not left_out(place) and (member := _member(tar, info, place, first)):
+            if info.islnk() and not first:  # another name of what is not wanted
+                alone.append(place)
+            elif not left_out(place) and (member := _member(tar, info, place, first)):
                 found[place] = member
             if not whole:
                 break
+    for place in alone:
+        found |= read_tree(daemon, container, place, budget, whole=False) or {}
     return found
 
 
@@ -232,15 +245,34 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
     read it."""
     budget, budget_before, budget_around = Budget(limit), Budget(limit), Budget(limit)
     changed: dict[str, Member] = {}
-    around: dict[str, dict[str, Member]] = {}
     deleted, missing = set[str](), False
     touched = lineage.touched()
     left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
     covered = {path for path, touch in left.items() if touch != "modified"}
+    crowds = Counter(map(posixpath.dirname, left))
+    folders: dict[str, dict[str, dict[str, Member]]] = {}
+
+    def beside(path: str, counted: Budget) -> dict[str, Member]:
+        """What lies at and below a touched path, seen in its folder."""
+        folder = posixpath.dirname(path)
+        if folder not in folders:
+            near = {one for one in left if posixpath.dirname(one) == folder}
+            below = near & covered
+
+            def among(place: str) -> bool:
+                return place in near or any(above in below for above in ancestors(place))
+
+            folders[folder] = {}
+            for place, member in (read_tree(daemon, container, folder, counted, whole=True, among=among) or {}).items():
+                child = next(one for one in (place, *ancestors(place)) if one in near)
+                folders[folder].setdefault(child, {})[place] = member
+        return folders[folder].get(path, {})
+
     for path, touch in sorted(left.items()):
         if any(above in covered for above in ancestors(path)):
             continue
         whole, before = touch != "modified", dict[str, Member]()
+        crowded = crowds[posixpath.dirname(path)] > CROWD
         try:
             if touch != "added":
                 facts = daemon.stat(container, path)
@@ -252,15 +284,12 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                 # A folder's time changes with what is in it, and says nothing; another file need not be compared.
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
                     before = baseline.tree(path, budget_before, whole=whole)
-            found = read_tree(daemon, container, path, budget, whole=whole) or {}
+            found = beside(path, budget) if crowded else read_tree(daemon, container, path, budget, whole=whole) or {}
         except DaemonRefusal:
             # The daemon follows a link that it is asked for; one that leads back to itself is seen in its folder alone.
-            folder = posixpath.dirname(path)
-            if folder not in around:
-                around[folder] = read_tree(daemon, container, folder, budget_around, whole=True) or {}
-            if path not in around[folder] or around[folder][path].kind != "link":
+            found = beside(path, budget if crowded else budget_around)
+            if path not in found or found[path].kind != "link":
                 raise
-            found = {path: around[folder][path]}
             before = baseline.tree(path, budget_before, whole=True) if touch == "whole" else {}
         changed |= {place: member for place, member in found.items() if before.get(place) != member}
         if whole:
