@@ -169,7 +169,7 @@ async def test_a_command_that_is_stopped_before_it_begins_ends_with_its_sandbox(
     await leaves(box, _STOP)
     await asyncio.sleep(3)
     async with asyncio.timeout(20):
-        assert (await box.exec(["true"], timeout=3)).exit_code is None
+        assert (await box.exec(["sleep", "2"], timeout=3)).exit_code is None
         await box.difference()
         await box.close()
 
