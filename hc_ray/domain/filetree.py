@@ -111,6 +111,7 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
                     deleted = read_deleted(archive.extractfile(info))
                     continue
                 member = _member_of(archive, info)
+                total += len(member.data) if info.islnk() else 0  # whose header has no size
                 if member.path != "/":
                     members[member.path] = member
     except (tarfile.TarError, EOFError, KeyError, IndexError, OverflowError, RecursionError) as error:

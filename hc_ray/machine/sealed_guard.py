@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ os.register_at_fork(after_in_child=_new_lock)
 def door() -> Iterator[None]:
     """In this thread, for a while, sealed files may be opened. Only ``hc_ray_actors.verifiers`` goes through it: a
     driver packs the sealed parts for its verifiers, and a climb's driver looks for canaries in what it tells MLflow,
-    of which it learns yes or no."""
+    of which it learns yes or no; and, for an instant, ``make_link``."""
     before = getattr(_here, "open", False)
     _here.open = True
     try:
@@ -78,6 +78,13 @@ def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
         return os.open(name, flags, mode, dir_fd=folder)
     finally:
         _here.folder = None
+
+
+def make_link(make: Callable[..., None], *names: str, **folders: int) -> None:
+    """``os.symlink`` or ``os.link`` in open folders of a sandbox. The text of a link is what a program there wrote, and
+    leads nobody here. And whether a file with a new name has a sealed one, too, would be looked up for each."""
+    with door():
+        make(*names, **folders)
 
 
 @functools.cache  # each hook is asked for ever
@@ -202,8 +209,9 @@ def _named(event: str, arguments: tuple[Any, ...]) -> list[_Named]:
         folder = getattr(_here, "folder", None)
         return [_Named(path, folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
-    if event in ("os.rename", "os.link"):
-        return [_Named(path, folder) for path, folder in zip(arguments[:2], folders, strict=False)]
+    if event in ("os.rename", "os.link"):  # to move a link is not to follow it
+        itself = event == "os.rename"
+        return [_Named(path, folder, itself) for path, folder in zip(arguments[:2], folders, strict=False)]
     if event == "os.symlink":
         text, link = arguments[:2]
         if isinstance(text, str | bytes | os.PathLike) and isinstance(link, str | bytes | os.PathLike):

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hc_ray.machine.sealed_guard import make_link as make_link
 from hc_ray.machine.sealed_guard import open_at as open_at
 
 _O_PATH: int = getattr(os, "O_PATH", 0)

@@ -120,7 +120,28 @@ GONE = """
 os.mkdir(root / 'gone'); os.chdir(root / 'gone'); os.rmdir(root / 'gone')
 assert not raised(FileNotFoundError, open, 'any')
 """
-FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file with two names": "open(root / 'twin')",
+BOX = """
+import time
+from hc_ray.domain.filetree import Member
+from hc_ray.sandboxes.bwrap.files import RootTree
+(root / 'box' / 'root').mkdir(parents=True); (root / 'fork' / 'root').mkdir(parents=True)
+one, two = (RootTree(root / name / 'root', user=None, mounts={'/opt/hc': root}, closed=()) for name in ('box', 'fork'))
+for name in ('opt', 'l'): one.write(Member(f'/{name}', 'link', target=str(sealed / 'test.sh')))
+(one.root / 'file').touch()
+for number in range(50): os.link(one.root / 'file', one.root / str(number))
+time.sleep(1.1)
+walks, walk = [], guard._files_below
+guard._files_below = lambda root: walks.append(root) or walk(root)
+one.copy_to(two)
+assert (two.root / 'file').stat().st_nlink == 51 and len(walks) < 3, len(walks)
+assert [os.readlink(two.root / name) for name in ('opt', 'l')] == [str(sealed / 'test.sh')] * 2
+two.clear_way()
+assert os.path.isdir(two.root / 'opt' / 'hc')
+two.remove('/l')
+"""
+"""What a program in a sandbox made of its files."""
+FREE = {"a sandbox that holds links to sealed files": BOX,
+        "a neighbour of the sealed root": "open(root / 'sealed-not')", "a file with two names": "open(root / 'twin')",
         "a relative path": "os.chdir(root); open('sealed-not')",
         "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
         "a relative path that an open sealed folder lacks": LACKING,

@@ -209,6 +209,13 @@ async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_
         assert not sandbox.alive and "MiB" in sandbox.process.why
 
 
+async def test_one_that_is_ended_while_it_starts_is_dead_like_any_other(place):
+    box = await place.create(task(), "early")
+    box.process.why = "its files hold more than 8 MiB"  # as the watchdog says that looks just then
+    done = await box.exec(["true"], timeout=5)
+    assert (done.exit_code, done.stderr) == (None, b"the sandbox was killed: its files hold more than 8 MiB\n")
+
+
 async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own(place):
     for workdir in ("/usr/src/hc-test/app", "/root/project", "/", "/usr/local/hc-test"):
         box = await place.create(task(workdir=workdir), "workdir")

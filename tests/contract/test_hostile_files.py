@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.domain.filetree import unpack
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
-from tests.fakes.contract_task import python, shell
+from hc_ray.sandboxes.docker.container import DockerSandbox
+from tests.fakes.contract_task import TASK, python, shell
+from tests.fakes.sandbox_home import closing
 
 _BESIDE = """
 import os, time
@@ -94,6 +97,19 @@ async def test_a_fork_holds_a_file_of_several_names_once(box: Sandbox) -> None:
     await fork.close()
 
 
+async def test_a_difference_is_as_large_as_all_the_names_that_a_file_has_in_it(box: Sandbox) -> None:
+    await shell(box, "mkdir d; head -c 1000000 /dev/urandom > d/big; for i in $(seq 20); do ln d/big d/l$i; done")
+    with pytest.raises(ValueError, match="more than"):
+        await box.difference(limit=15_000_000)
+    assert len((await box.difference(limit=25_000_000)).tar) > 21_000_000
+
+
+async def test_long_paths_count_in_a_difference(box: Sandbox) -> None:
+    await python(box, _NESTED + "for number in range(100): open(str(number), 'w').close()")
+    with pytest.raises(ValueError):
+        await box.difference(limit=1 << 20)
+
+
 async def test_a_path_without_end_takes_no_descriptors(box: Sandbox) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     with pytest.raises(ValueError):
@@ -123,11 +139,22 @@ async def test_a_sandbox_whose_folders_nest_too_deeply_closes_beside_its_forks(b
     await child.close()
 
 
-async def test_a_file_may_be_called_as_a_full_disk_is_told(box: Sandbox) -> None:
-    await shell(box, "touch 'no space left on device'")
-    assert await box.get("/app/no space left on device/x") is None
+@pytest.mark.parametrize("name", ["no space left on device", "x: no space left on device\n"])
+async def test_a_file_may_be_called_as_a_full_disk_is_told(box: Sandbox, name: str) -> None:
+    await shell(box, f"touch '{name}'")
+    assert await box.get(f"/app/{name}/x") is None
     with pytest.raises(ValueError):
-        await box.put({"/app/no space left on device/x": b""})
+        await box.put({f"/app/{name}/x": b""})
+
+
+async def test_links_that_lead_in_circles_are_part_of_the_difference_whatever_they_are_called(box: Sandbox) -> None:
+    full = "x: no space left on device"
+    await shell(box, f"ln -s '{full}' '{full}'; ln -s /app/d/a d; rm -rf /etc/skel data.txt; ln -s skel /etc/skel; "
+                     "ln -s data.txt data.txt")  # fmt: skip
+    assert await box.get(full) is None
+    found = await box.difference()
+    links = {f"/{member.path.lstrip('/')}": member.target for member in unpack(found.tar).members}
+    assert links == {f"/app/{full}": full, "/app/d": "/app/d/a", "/app/data.txt": "data.txt", "/etc/skel": "skel"}
 
 
 async def test_names_that_are_no_utf_8_are_part_of_the_difference(box: Sandbox) -> None:
@@ -141,7 +168,18 @@ async def test_names_that_are_no_utf_8_are_part_of_the_difference(box: Sandbox) 
 async def test_a_command_that_is_stopped_before_it_begins_ends_with_its_sandbox(box: Sandbox) -> None:
     await leaves(box, _STOP)
     await asyncio.sleep(3)
-    async with asyncio.timeout(45):
-        assert (await box.exec(["true"], timeout=3)).exit_code is None
+    async with asyncio.timeout(20):
+        assert (await box.exec(["sleep", "2"], timeout=3)).exit_code is None
         await box.difference()
         await box.close()
+
+
+@pytest.mark.docker
+async def test_a_grading_that_is_stopped_from_inside_is_given_up_with_its_sandbox(public_root: Path) -> None:
+    async with closing("docker", public_root) as place:
+        box = await place.create(TASK.model_copy(update={"grading": "shared"}), "graded")
+        assert isinstance(box, DockerSandbox)
+        await leaves(box, _STOP)
+        await asyncio.sleep(3)
+        async with asyncio.timeout(20):
+            assert (await box.sealed(b"{}", timeout=240, limit=1000))[0] == b"" and not box.alive

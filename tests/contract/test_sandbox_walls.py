@@ -158,7 +158,7 @@ async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts
     if not isinstance(place, BwrapPlace):
         from hc_ray.sandboxes.docker import watchdog
 
-        monkeypatch.setattr(watchdog, "reads_folders", lambda root: True)
+        monkeypatch.setattr(watchdog, "reads_folders", lambda facts: True)
     with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
         await shell(honest, "echo 1 > small")
     assert await shell(filler, "echo still here") == "still here\n"

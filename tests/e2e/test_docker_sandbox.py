@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
-from hc_ray.domain.filetree import Member, pack
+from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
@@ -168,6 +168,22 @@ async def test_the_difference_of_forks_is_taken_against_the_tasks_image(place, t
     assert await fresh.difference() == difference
 
 
+async def test_a_folder_of_many_changes_is_read_once(place, tmp_path, monkeypatch):
+    text, files = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY . ./\n", {"data.txt": b"1", "sub/file": b"2"}
+    sandbox = await place.create(task_with_environment(tmp_path, files, dockerfile=text), "a")
+    made = ("for i in $(seq 100); do echo $i > f$i; done; mkdir d; touch d/a; ln -s f1 l; ln -s o o; mkfifo p; "
+            "ln sub/file x; chmod 600 f7; touch data.txt")  # fmt: skip
+    await shell(sandbox, made)
+    archive, read = Daemon.archive, []
+    monkeypatch.setattr(Daemon, "archive", lambda daemon, *what: read.append(what) or archive(daemon, *what))
+    found = await sandbox.difference()
+    assert len(read) < 10
+    names = {"d", "d/a", "l", "o", "x", *(f"f{number}" for number in range(1, 101))}
+    assert set(found.changed) == {f"/app/{name}" for name in names} and found.deleted == ()
+    members = {member.path: member for member in unpack(found.tar).members}
+    assert members["/app/f7"].data == b"7\n" and members["/app/f7"].mode == 0o600 and members["/app/x"].data == b"2"
+
+
 async def test_untouched_forks_need_no_image_and_what_runs_nothing_does_not_start(place, tmp_path, daemon):
     task = task_with_environment(tmp_path, {"data.txt": b"1"})
     root = await place.create(task, "root")
@@ -207,6 +223,22 @@ async def test_a_container_that_ended_under_a_difference_is_no_fault_of_the_diff
     assert not isinstance(caught.value, ValueError)
 
 
+async def test_what_somebody_else_has_removed_is_no_fault_of_who_used_it(place, tmp_path, daemon):
+    """As `docker container prune` does with those that never ran."""
+    boxes = [await place.create(task_with_environment(tmp_path, {"data.txt": b"1"}), "a") for _ in range(2)]
+    for box in boxes:
+        await box.put({"data.txt": b"2"})
+    await boxes[1].exec(["true"], timeout=20)
+    child = await boxes[1].fork("child")
+    for box in boxes:
+        daemon.remove(box.container)
+    await boxes[1].close()
+    for ask in (boxes[0].difference, boxes[0].get, boxes[0].fork, child.difference):
+        with pytest.raises(SandboxError) as caught:
+            await (ask() if ask.__name__ == "difference" else ask("data.txt"))
+        assert not isinstance(caught.value, ValueError)
+
+
 async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(place, tmp_path, daemon, monkeypatch):
     sandbox = await place.create(task_with_environment(tmp_path), "a", network=True)
     await sandbox.put({"data.txt": b"of a candidate"})
@@ -221,6 +253,21 @@ async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(p
         await sandbox.exec(["true"], timeout=20)
     assert not _runs(daemon, sandbox.container)
     assert (await sandbox.exec(["true"], timeout=20)).exit_code == 0 and next(fences, "asked") == "asked"
+
+
+async def test_a_sandbox_that_cannot_be_fenced_keeps_no_other_from_its_fence(place, tmp_path, monkeypatch):
+    boxes = [await place.create(task_with_environment(tmp_path), str(number), network=True) for number in range(3)]
+    fenced = []
+
+    def fence(box):
+        fenced.append(box)
+        if box is boxes[0]:
+            raise DaemonRefusal("it runs no more")
+
+    monkeypatch.setattr(DockerSandbox, "fence", fence)
+    with pytest.raises(SandboxError, match="it runs no more"):
+        await place.keep_from(["192.0.2.1"])
+    assert fenced == boxes
 
 
 async def test_a_put_that_failed_leaves_a_difference_that_can_be_read(sandbox):

@@ -159,7 +159,7 @@ async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbou
 @pytest.mark.docker
 @pytest.mark.parametrize("attack", ["disk filler", "many files"])
 async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folders(public_root, attack, monkeypatch):
-    monkeypatch.setattr(docker_watchdog, "reads_folders", lambda root: False)
+    monkeypatch.setattr(docker_watchdog, "reads_folders", lambda facts: False)
     async with closing("docker", public_root) as place:
         box = await place.create(TASK, "asked")
         with Watch(public_root) as machine:

@@ -56,7 +56,7 @@ def test_what_hc_ray_itself_keeps_among_the_hosts_programs_is_an_empty_folder_in
     monkeypatch.setattr(bwrap, "configs_dir", lambda: package)
     monkeypatch.setattr(bwrap, "data_root", lambda: data)
     placed = bwrap.layout(["/app"], RUNNER, host)
-    hidden = ("/usr/lib/python3/site-packages/hc_ray/_configs", "/usr/local/share/hc-ray/sealed")
+    hidden = ("/usr/lib/python3/site-packages/hc_ray/_configs", "/usr/local/share/hc-ray")
     assert placed.hidden == hidden
     words = bwrap.argv(Path("bwrap"), Path("/state"), placed, ["init.py"], 7)
     for place in hidden:

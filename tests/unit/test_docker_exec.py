@@ -1,12 +1,19 @@
+import asyncio
 import json
+import socket
+import ssl
 import struct
+import threading
+from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.domain.filetree import Member
 from hc_ray.sandboxes.docker.difference import merge, put_changes
 from hc_ray.sandboxes.docker.exec import Conversation
+from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.values import PathFacts, path_facts, remedy, split_tag
 
 
@@ -71,6 +78,55 @@ def test_what_was_put_into_an_untouched_container_is_known_but_for_links_and_cha
     }  # fmt: skip
     for odd in (("/bin/x", "file"), ("/app/a/x", "file"), ("/app", "file"), ("/app/a", "folder"), ("/n", "link")):
         assert told(Member("/app/b", "file"), Member(*odd)) is None
+
+
+async def test_a_place_answers_whatever_commands_are_still_waited_for(tmp_path):
+    ground, ended = Ground(tmp_path, owner="o"), threading.Event()
+    running = [asyncio.ensure_future(ground.call(ended.wait)) for _ in range(300)]
+    try:
+        assert await asyncio.wait_for(ground.call(len, "four"), 20) == 4
+    finally:
+        ended.set()
+    await asyncio.gather(*running)
+
+
+def encrypted():
+    """Both ends of a connection in TLS, without a certificate."""
+    ends, made = socket.socketpair(), {}
+
+    def wrap(server):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.maximum_version = False, ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_NONE
+        context.set_ciphers("AECDH:@SECLEVEL=0")
+        made[server] = context.wrap_socket(ends[server], server_side=server)
+
+    other = threading.Thread(target=wrap, args=(True,))
+    other.start()
+    wrap(False)
+    other.join()
+    return made[False], made[True]
+
+
+@pytest.mark.parametrize("pair", [socket.socketpair, encrypted], ids=["plain", "encrypted"])
+def test_an_owner_is_heard_by_all_that_listen_past_one_that_is_frozen_and_one_that_has_ended(tmp_path, pair):
+    ground, wires = Ground(tmp_path, owner="o"), {name: pair() for name in ("frozen", "ended", "heard")}
+    frozen = wires["frozen"][0]
+    frozen.settimeout(0.1)
+    with suppress(OSError):
+        while True:
+            frozen.send(b"x" * 1000)
+    frozen.settimeout(None)
+    ground.daemon.hold = lambda container: wires[container][0]
+    for container in wires:
+        ground.hold(container)
+    wires["ended"][1].close()
+    ground.renew()
+    ground.renew()
+    assert wires["heard"][1].recv(1) == b"." and set(ground._held) == {"frozen", "heard"}
+    ground.let_all_go()
+    for _, end in wires.values():
+        end.close()
 
 
 def test_modes_of_go_ports_of_registries_and_kinds_of_silence_are_read():

@@ -63,6 +63,10 @@ def test_more_than_the_limit_is_refused_and_holes_count():
     with pytest.raises(ValueError, match="more than 10 bytes"):
         unpack(one("x", data=b"x" * 11), limit=10)
     assert len(unpack(one("x", data=b"x" * 10), limit=10).members) == 1
+    names = [member(f"l{number}", tarfile.LNKTYPE, "x") for number in range(3)]
+    with pytest.raises(ValueError, match="more than"):
+        unpack(make_tar({"x": "x" * 10}, *names), limit=25)
+    assert len(unpack(make_tar({"x": "x" * 10}, *names), limit=40).members) == 4
     says = {"major": "1", "minor": "0", "name": "big", "realsize": str(1 << 40)}
     headers = {f"GNU.sparse.{key}": value for key, value in says.items()}
     with pytest.raises(ValueError, match="more than"):

@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import watchdog
 from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, alone
-from hc_ray.sandboxes.docker.watchdog import end_first_process
+from hc_ray.sandboxes.docker.watchdog import end_first_process, reads_folders
 from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 
@@ -107,6 +108,26 @@ def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path, sleeper
     assert 300_000 <= unlinked_size([*holders, holders[0], 1 << 30], 1 << 40) < 500_000
 
 
+_MAPS = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+os.unlink(sys.argv[1])
+kept = mmap.mmap(file, 0)
+os.closerange(3, 64)  # it keeps a descriptor of its own
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_file_without_a_name_that_is_only_mapped_is_seen_by_root_alone(tmp_path):
+    (tmp_path / "gone").write_bytes(b"x" * 300_000)
+    with subprocess.Popen([sys.executable, "-c", _MAPS, str(tmp_path / "gone")], stdin=-1, stdout=-1) as holder:
+        holder.stdout.readline()
+        size = unlinked_size([holder.pid], 1 << 40)
+        holder.stdin.close()
+    assert 300_000 <= size < 310_000 if os.geteuid() == 0 else size == 0
+
+
 def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child(sleeper):
     assert alone(sleeper().pid) and not alone(os.getpid()) and not alone(-1)
 
@@ -117,6 +138,14 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
     end_first_process(os.getpid(), "f" * 64)
     end_first_process(0, "f" * 64)
     assert killed == []
+
+
+def test_folders_of_containers_are_read_by_root_where_the_storage_names_them(monkeypatch):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    told = [reads_folders({"DockerRootDir": "/", "Driver": name}) for name in ("overlay2", "overlayfs", "btrfs", "vfs")]
+    assert told == [os.geteuid() == 0, False, False, False]
+    monkeypatch.setenv("DOCKER_HOST", "tcp://other:2375")
+    assert not reads_folders({"DockerRootDir": "/", "Driver": "overlay2"})
 
 
 def played(*written):
@@ -145,6 +174,41 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
     watch, sandboxes = played(*written)
     watch._look(tripwire.Signs(disk=True, disk_short=True))
     assert [bool(one.ended) for one in sandboxes] == ends
+
+
+def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_asked_of_it(monkeypatch, tmp_path):
+    below = {0: [Process(10, 0, 0)], 1: [Process(20, 0, 0), Process(21, 0, 0)]}
+    looked, with_children = [], set()
+    monkeypatch.setattr(watchdog, "census", lambda roots: looked.extend(roots) or {pid: below[pid] for pid in roots})
+    monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
+    monkeypatch.setattr(watchdog, "alone", lambda first: first not in with_children)
+    watch, (calm, busy) = played(0, 0)
+    for one in (calm, busy):
+        one.folder, one.limits = tmp_path, SimpleNamespace(storage=ROOM, paths=100)
+
+    def look():
+        looked.clear()
+        watch._look(tripwire.Signs())
+        return looked, watch._stirred.is_set()
+
+    watch._measured.clear()
+    assert look() == ([0, 1], True), "their commands are to be answered"
+    calm.process.at_work = busy.process.at_work = False
+    watch._measured = dict.fromkeys(watch._measured, (time.monotonic(), 1000.0, 0))
+    assert look() == ([0, 1], True), "their files were not measured since"
+    with_children.add(0)
+    watch._measured.clear()
+    assert look() == ([0, 1], True), "the walk saw no process of one sandbox, but the kernel knows a child"
+    with_children.clear()
+    watch._measured.clear()
+    assert look() == ([0, 1], True)
+    assert look() == ([1], True), "something that a command left runs on"
+    below[1].pop()
+    watch._measured.clear()
+    assert look() == ([1], False)
+    assert look() == ([], False)
+    calm.process.asked = object()
+    assert look()[0] == [0]
 
 
 def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():

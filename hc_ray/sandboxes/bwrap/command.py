@@ -133,9 +133,10 @@ def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> L
 
 
 def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
-    """Where hc-ray is installed among the host's programs, its datasets lie within a mount; its data may, too."""
+    """Where hc-ray is installed among the host's programs, its datasets lie within a mount; its data may, too: all of
+    them, so that no command line names sealed files, at which their guard would take offence."""
     found, shown = set(), [(place, source.resolve()) for place, source in mounts.items()]
-    for own in (configs_dir(), data_root() / "sealed", data_root() / "public", data_root() / "sandboxes"):
+    for own in (configs_dir(), data_root()):
         real = own.resolve()
         for place, folder in shown if real.is_dir() else ():
             if real != folder and real.is_relative_to(folder):

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unless_changed, unlocked
+from hc_ray.sandboxes.descriptors import (  # fmt: skip
+    FILE,
+    FOLDER,
+    MAX_DEPTH,
+    content,
+    empty,
+    make_link,
+    opened,
+    unless_changed,
+    unlocked,
+)
 from hc_ray.sandboxes.inside.processes import write_all
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
@@ -60,7 +70,7 @@ def copy_folder(source: int, target: int, user: int | None, aside: Callable[[], 
                 os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
                 os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
             elif stat.S_ISLNK(state.st_mode):
-                os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+                make_link(os.symlink, os.readlink(name, dir_fd=source), name, dir_fd=target)
                 _own(name, target, user)
             elif stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
                 _copy_file(name, source, name, target, state, user)
@@ -79,7 +89,7 @@ def _link_copy(name: str, source: int, target: int, state: os.stat_result, user:
     with suppress(FileExistsError):
         _copy_file(name, source, kept, aside, state, user)
     try:
-        os.link(kept, name, src_dir_fd=aside, dst_dir_fd=target)
+        make_link(os.link, kept, name, src_dir_fd=aside, dst_dir_fd=target)
     except OSError as error:
         if error.errno != errno.EMLINK:
             raise

@@ -26,6 +26,7 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     empty,
     let_in,
     link_target,
+    make_link,
     open_at,
     opened,
     read_all,
@@ -43,14 +44,9 @@ class RootTree:
     """A folder that is the root of a sandbox."""
 
     def __init__(
-        self,
-        root: Path,
-        *,
-        user: int | None,
-        mounts: Mapping[str, Path],
-        closed: Collection[str],
+        self, root: Path, *, user: int | None, mounts: Mapping[str, Path], closed: Collection[str],
         hidden: Collection[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``user``: who owns what is written (None: this process's user). ``mounts``: read-only folders and files of
         the host by their place inside. ``closed``: places that the host does not look into (``/proc``, ``/dev``).
         ``hidden``: places within mounts that are empty inside."""
@@ -80,7 +76,7 @@ class RootTree:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), member.path)
             self._clear(folder, name, keep_folder=member.kind == "folder")
             if member.kind == "link":
-                os.symlink(member.target, name, dir_fd=folder)
+                make_link(os.symlink, member.target, name, dir_fd=folder)
                 self._own(folder, name)
             elif member.kind == "folder":
                 with suppress(FileExistsError):
@@ -282,12 +278,11 @@ class RootTree:
             member = member_of(path, kind, state, folder, name, limit) if total + size <= limit else None
             if member is not None and old is not None and is_same(old, member):
                 continue
-            total += 512 + (len(member.data) if member else size)
+            total += 512 + len(path) + (len(member.data) if member else size)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
-            if member is None:
-                continue
-            members.append(member)
+            if member is not None:
+                members.append(member)
         return members, [path for path in before if path not in seen]
 
     def copy_to(self, target: "RootTree") -> None:

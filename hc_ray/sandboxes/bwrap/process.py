@@ -26,6 +26,7 @@ from hc_ray.sandboxes.inside.processes import write_all
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
 NO_FILES = 1024
+_LATE = "it did not start"
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -93,7 +94,7 @@ class BwrapProcess:
         try:
             self._ready.result(START_SECONDS)
         except TimeoutError:
-            self.kill("it did not start")
+            self.kill(_LATE)
             raise SandboxError(f"a bwrap sandbox did not start within {START_SECONDS:.0f} s") from None
 
     def request(
@@ -148,14 +149,14 @@ class BwrapProcess:
     # The thread
 
     def _live(self) -> None:
+        fault = ""
         try:
             self._start()
             self._read()
         except Exception as error:
-            if not self._ready.done():
-                self._ready.set_exception(SandboxError(f"a bwrap sandbox did not start: {error}"))
+            fault = str(error)
         finally:
-            self._bury()
+            self._bury(fault)
 
     def _start(self) -> None:
         self._tree.clear_way()
@@ -201,8 +202,9 @@ class BwrapProcess:
                 if future is not None:
                     _answer(future, (header, payload))
 
-    def _bury(self) -> None:
-        """Kill what is left, wait until it is dead, and answer everybody who waits, whatever happens on the way."""
+    def _bury(self, fault: str) -> None:
+        """Kill what is left, wait until it is dead, and answer everybody who waits, whatever happens on the way.
+        ``fault``: what the thread failed with."""
         try:
             self._kill_now()
             if self._child >= 0:
@@ -217,9 +219,12 @@ class BwrapProcess:
                         if stream is not None:
                             stream.close()
         finally:
-            if not self._ready.done():
+            if not self._ready.done() and self.why not in ("", _LATE):
+                self._ready.set_result(None)  # it was killed as it started: dead like any other
+            elif not self._ready.done():
                 said = self._log.read_text(errors="replace").strip()[-500:] if self._log.exists() else ""
-                self._ready.set_exception(SandboxError(f"a bwrap sandbox did not start: {said or 'it said nothing'}"))
+                told = fault or said or "it said nothing"
+                self._ready.set_exception(SandboxError(f"a bwrap sandbox did not start: {told}"))
             self._over.set()
             self._fail()
 

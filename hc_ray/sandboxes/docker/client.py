@@ -132,14 +132,22 @@ class Daemon(ImageCalls):
             self._api.put_archive(container, "/", tar)
 
     def stat(self, container: str, path: str) -> PathFacts | None:
-        """Of the path itself: a link is not followed."""
+        """Of the path itself: a link is not followed. None also where the container is gone, which no words tell."""
+        found = self._stat(container, path)
+        return None if found is None else path_facts(found)
+
+    def target(self, container: str, path: str) -> str | None:
+        """Where a link leads in the end, seen from within the container; None where there is none."""
+        return (self._stat(container, path) or {}).get("linkTarget") or None
+
+    def _stat(self, container: str, path: str) -> dict[str, Any] | None:
         try:
             with faults(f"looking at {path}"):
                 where = {"params": {"path": path}, "timeout": CALL_SECONDS}
                 response = self._asked("head", "/containers/{0}/archive", container, **where)
         except Absent:
             return None
-        return path_facts(json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"])))
+        return dict(json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"])))
 
     @contextlib.contextmanager
     def archive(self, container: str, path: str) -> Iterator[tarfile.TarFile | None]:
@@ -150,7 +158,9 @@ class Daemon(ImageCalls):
                 plain = {"Accept-Encoding": "identity"}  # else the daemon spends its time on gzip
                 what = {"params": {"path": path}, "headers": plain, "stream": True}
                 response = self._asked("_get", "/containers/{0}/archive", container, **what)
-        except Absent:
+        except Absent as absent:
+            if str(absent).endswith(f"No such container: {container}"):
+                raise
             yield None
             return
         with contextlib.closing(response), faults(f"reading {path}"):

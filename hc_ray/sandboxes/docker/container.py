@@ -3,7 +3,8 @@ where nothing was written."""
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Member, absolute, pack, unpack
@@ -85,7 +86,7 @@ class DockerSandbox(Lifecycle):
                 raise
             self.kill("it took no more commands")
             return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: {refusal}".encode())
-        said = converse(wire, asked, timeout=timeout, limit=limit)
+        said = converse(wire, asked, timeout=timeout, limit=limit, stopped=self._is_stopped)
         seconds = time.monotonic() - started
         if said.report is None:
             self._check_daemon()
@@ -137,13 +138,11 @@ class DockerSandbox(Lifecycle):
         members, self._pristine = list(members), False
         self._lineage.put(members)
         try:
-            self._daemon.extract(self.container, pack(members, stamp=time.time()).tar)
-        except Absent:
-            raise
-        except DaemonRefusal as refusal:
+            with self._refusable("the files cannot be written"):
+                self._daemon.extract(self.container, pack(members, stamp=time.time()).tar)
+        except Unwritable:
             self._lineage.ran()  # how much of it was written, the daemon knows
-            self._check_daemon()
-            raise Unwritable(f"the files cannot be written: {refusal}") from None
+            raise
 
     async def put_tar(self, tar: bytes) -> None:
         await self._ground.call(self._put_tar, tar)
@@ -159,7 +158,8 @@ class DockerSandbox(Lifecycle):
         self._start()
         self._pristine = False
         wire = self._start_inside("exec")
-        said = converse(wire, frames.request({"remove": list(paths)}), timeout=60.0, limit=0)
+        request = frames.request({"remove": list(paths)})
+        said = converse(wire, request, timeout=60.0, limit=0, stopped=self._is_stopped)
         if said.report is None:
             self._check_daemon()
         if said.report is None or said.report.get("failed"):
@@ -168,15 +168,19 @@ class DockerSandbox(Lifecycle):
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         return await self._ground.call(self._get, absolute(path, self.workdir), limit)
 
-    def _get(self, path: str, limit: int) -> bytes | None:
+    def _get(self, path: str, limit: int, *, follow: bool = True) -> bytes | None:
         self._check_open()
         try:
             with self._daemon.archive(self.container, path) as tar:
                 info = tar.next() if tar is not None else None
-                if tar is None or info is None or not info.isfile():
+                if tar is None or info is None:
                     return None
-                content = tar.extractfile(info)
-                return content.read(limit) if content is not None else None
+                if content := tar.extractfile(info) if info.isfile() else None:
+                    return content.read(limit)
+            target = self._daemon.target(self.container, path) if info.issym() and follow else None
+            return self._get(target, limit, follow=False) if target else None
+        except Absent:
+            raise
         except DaemonRefusal:  # a parent that is a file, a loop of links
             return None
 
@@ -186,7 +190,19 @@ class DockerSandbox(Lifecycle):
     def _difference(self, limit: int) -> Difference:
         self._check_open()
         baseline = self._ground.baseline(self._task, self._image)
-        return difference(self._daemon, self.container, baseline, self._lineage, limit=limit)
+        with self._refusable("the changes cannot be read"):
+            return difference(self._daemon, self.container, baseline, self._lineage, limit=limit)
+
+    @contextmanager
+    def _refusable(self, says: str) -> Iterator[None]:
+        """What the daemon refuses it does by what a program left there, unless the container or the daemon is gone."""
+        try:
+            yield
+        except Absent:
+            raise
+        except DaemonRefusal as refusal:
+            self._check_daemon()
+            raise Unwritable(f"{says}: {refusal}") from None
 
     async def fork(self, name: str) -> "DockerSandbox":
         return await self._ground.acquire(lambda: self._fork(name))
@@ -198,16 +214,11 @@ class DockerSandbox(Lifecycle):
             child.begin(self._image.id)
             return child
         labels = {FORK_LABEL: "1", **self._ground.labels()}
-        try:
+        with self._refusable("what lies there cannot be copied"):
             if self._layers >= MAX_LAYERS:
                 image, layers = self._daemon.flatten(self.container, labels), 1
             else:
                 image, layers = self._daemon.commit(self.container, labels), self._layers + 1
-        except Absent:
-            raise
-        except DaemonRefusal as refusal:
-            self._check_daemon()
-            raise Unwritable(f"what lies there cannot be copied: {refusal}") from None
         child = DockerSandbox(
             self._ground, self._task, self._image, name, network=self._network, fork_image=image, layers=layers,
             parent=self._lineage,
@@ -259,10 +270,8 @@ class DockerSandbox(Lifecycle):
     def _changes(self, among: Callable[[str], bool]) -> Changes:
         self._check_alive()
         baseline = self._ground.baseline(self._task, self._image)
-        try:
+        with self._refusable("the changes cannot be read"):
             return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
-        except DaemonRefusal as refusal:
-            raise ValueError(f"the changes cannot be read: {refusal}") from None
 
     async def environment(self) -> Mapping[str, str]:
         return await self._ground.call(self._variables, machinery=True)
@@ -278,7 +287,8 @@ class DockerSandbox(Lifecycle):
             self._check_daemon()
             self.kill("it took no more commands")
             return b"", str(refusal).encode()
-        said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit)
+        asked = order + b"\n"
+        said = docker_shared.listen(wire, asked, timeout=timeout, limit=limit, stopped=self._is_stopped)
         if not said[0]:
             # It is stopped, or was killed by what lives here: nothing of it may go on.
             self._check_daemon()

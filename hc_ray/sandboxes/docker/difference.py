@@ -4,6 +4,7 @@ diff knows the last one only): that diff says which paths were touched, and each
 import posixpath
 import tarfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -12,7 +13,7 @@ from hc_ray.domain.filetree import Member, is_outside, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.values import DaemonRefusal, PathFacts
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
 Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
@@ -23,6 +24,8 @@ UNSPELT = "\N{REPLACEMENT CHARACTER}"
 """What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
 SOLUTION = "/solution/"
 """Harbor's folder for the reference, which a user who is not root cannot remove when it has run."""
+CROWD = 50
+"""Touched paths of one folder beyond which it is read as a whole: a read of its own costs the daemon a process."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
@@ -89,7 +92,7 @@ class Lineage:
         self._lock = threading.Lock()
         self._children = 0
         self._final: dict[str, Touch] | None = None
-        self._unknown = ""
+        self._unknown: Exception | None = None
         """Why it could not be told at the end."""
         self._inherited: dict[str, Touch] = {}
         self.container = ""
@@ -114,7 +117,7 @@ class Lineage:
     def touched(self) -> dict[str, Touch]:
         with self._lock:
             if self._unknown:
-                raise ValueError(self._unknown)
+                raise self._unknown
             if self._final is not None:
                 return self._final
             stat = self._stat
@@ -138,7 +141,7 @@ class Lineage:
             try:
                 final = self.touched()
             except (ValueError, DaemonRefusal) as fault:  # by what a program left behind: the forks are told
-                self._unknown = str(fault)
+                self._unknown = fault if isinstance(fault, Absent) else ValueError(str(fault))
             else:
                 with self._lock:
                     self._final = final
@@ -164,34 +167,45 @@ class Budget:
             raise ValueError(f"the changes are more than {MEMBER_LIMIT} paths")
 
 
-def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool) -> dict[str, Member] | None:
-    """The members at ``path`` (with ``whole``, and below it) by absolute path; None where there is nothing. Devices,
-    pipes and sockets are passed over."""
+def read_tree(
+    daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool,
+    among: Callable[[str], bool] = lambda place: True,
+) -> dict[str, Member] | None:  # fmt: skip
+    """The members at ``path`` (with ``whole``, and below it) by absolute path, as far as they are ``among`` those that
+    are wanted; None where there is nothing. Devices, pipes and sockets are passed over."""
     found: dict[str, Member] = {}
+    alone: list[str] = []
     parent = posixpath.dirname(path)
     with daemon.archive(container, path) as tar:
         if tar is None:
             return None
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
-            budget.take(info.size)
-            if not left_out(place) and (member := _member(tar, info, place, parent, found)):
+            if not among(place):
+                continue
+            first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
+            budget.take(
+                len(place) + (len(first.data) if first else info.size)
+            )  # each name of a file will be packed with its content
+            if info.islnk() and not first:  # another name of what is not wanted
+                alone.append(place)
+            elif not left_out(place) and (member := _member(tar, info, place, first)):
                 found[place] = member
             if not whole:
                 break
+    for place in alone:
+        found |= read_tree(daemon, container, place, budget, whole=False) or {}
     return found
 
 
-def _member(
-    tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, parent: str, found: Mapping[str, Member]
-) -> Member | None:
+def _member(tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, first: Member | None) -> Member | None:
+    """``first``: what has the first name of a file, where this is another."""
     mode, owner = info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
         return Member(place, "folder", mode, owner=owner)
     if info.issym():
         return Member(place, "link", 0o777, target=info.linkname, owner=owner)
     if info.islnk():
-        first = found.get(posixpath.join(parent, info.linkname.strip("/")))
         return Member(place, "file", mode, data=first.data, owner=owner) if first else None
     if not info.isfile():
         return None
@@ -227,31 +241,59 @@ def _holds_mounts(path: str) -> bool:
 
 
 def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Lineage, *, limit: int) -> Difference:
-    """Raises ``ValueError`` beyond ``limit`` bytes, and where the daemon cannot read what a program left behind."""
-    budget, budget_before = Budget(limit), Budget(limit)
+    """Raises ``ValueError`` beyond ``limit`` bytes, ``DaemonRefusal`` for what a program left so that the daemon cannot
+    read it."""
+    budget, budget_before, budget_around = Budget(limit), Budget(limit), Budget(limit)
     changed: dict[str, Member] = {}
-    deleted: set[str] = set()
-    try:
-        touched = lineage.touched()
-        left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
-        covered = {path for path, touch in left.items() if touch != "modified"}
-        for path, touch in sorted(left.items()):
-            if any(above in covered for above in ancestors(path)):
-                continue
-            whole, before = touch != "modified", dict[str, Member]()
+    deleted, missing = set[str](), False
+    touched = lineage.touched()
+    left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
+    covered = {path for path, touch in left.items() if touch != "modified"}
+    crowds = Counter(map(posixpath.dirname, left))
+    folders: dict[str, dict[str, dict[str, Member]]] = {}
+
+    def beside(path: str, counted: Budget) -> dict[str, Member]:
+        """What lies at and below a touched path, seen in its folder."""
+        folder = posixpath.dirname(path)
+        if folder not in folders:
+            near = {one for one in left if posixpath.dirname(one) == folder}
+            below = near & covered
+
+            def among(place: str) -> bool:
+                return place in near or any(above in below for above in ancestors(place))
+
+            folders[folder] = {}
+            for place, member in (read_tree(daemon, container, folder, counted, whole=True, among=among) or {}).items():
+                child = next(one for one in (place, *ancestors(place)) if one in near)
+                folders[folder].setdefault(child, {})[place] = member
+        return folders[folder].get(path, {})
+
+    for path, touch in sorted(left.items()):
+        if any(above in covered for above in ancestors(path)):
+            continue
+        whole, before = touch != "modified", dict[str, Member]()
+        crowded = crowds[posixpath.dirname(path)] > CROWD
+        try:
             if touch != "added":
                 facts = daemon.stat(container, path)
                 if facts is None:
+                    missing = True
                     if baseline.stat(path) is not None:
                         deleted.add(path)
                     continue
                 # A folder's time changes with what is in it, and says nothing; another file need not be compared.
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
                     before = baseline.tree(path, budget_before, whole=whole)
-            found = read_tree(daemon, container, path, budget, whole=whole) or {}
-            changed |= {place: member for place, member in found.items() if before.get(place) != member}
-            if whole:
-                deleted |= before.keys() - found.keys()
-    except DaemonRefusal as refusal:
-        raise ValueError(f"the changes cannot be read: {refusal}") from None
+            found = beside(path, budget) if crowded else read_tree(daemon, container, path, budget, whole=whole) or {}
+        except DaemonRefusal:
+            # The daemon follows a link that it is asked for; one that leads back to itself is seen in its folder alone.
+            found = beside(path, budget if crowded else budget_around)
+            if path not in found or found[path].kind != "link":
+                raise
+            before = baseline.tree(path, budget_before, whole=True) if touch == "whole" else {}
+        changed |= {place: member for place, member in found.items() if before.get(place) != member}
+        if whole:
+            deleted |= before.keys() - found.keys()
+    if missing:
+        daemon.ended(container)  # raises where the container itself is gone, and not those paths
     return pack(changed.values(), deleted)

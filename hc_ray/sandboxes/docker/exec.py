@@ -4,6 +4,7 @@ the frames that come back through Docker's own, and never waits longer than the 
 import json
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hc_ray.sandboxes.docker.stream import START_SECONDS, heard, take_payloads
@@ -72,10 +73,13 @@ class Conversation:
         return self.report is not None or self.garbled
 
 
-def converse(wire: socket.socket, asked: bytes, *, timeout: float, limit: int) -> Conversation:
-    """Send the request and listen until the report, the end of the stream, or the deadline."""
+def converse(
+    wire: socket.socket, asked: bytes, *, timeout: float, limit: int, stopped: Callable[[], bool]
+) -> Conversation:
+    """Send the request and listen until the report, the end of the stream, or the deadline. ``stopped``: whether who is
+    to start the command cannot."""
     conversation = Conversation(limit, timeout)
-    for data in heard(wire, asked, lambda: conversation.until):
+    for data in heard(wire, asked, lambda: conversation.until, lambda: not conversation.started and stopped()):
         conversation.feed(data)
         if conversation.over:
             break

@@ -10,7 +10,7 @@ from typing import Any
 
 from hc_ray.sandboxes.docker.connection import CALL_SECONDS, build_context, connect, faults
 from hc_ray.sandboxes.docker.stream import Pulse, follow
-from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, split_tag
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, fault_of, split_tag
 
 
 class Connection:
@@ -138,7 +138,7 @@ class ImageCalls(Connection):
         for line in str(answer).splitlines():
             status = json.loads(line)
             if "error" in status:
-                raise DaemonRefusal(f"Docker, flattening a fork: {status['error']}")
+                raise fault_of("flattening a fork", str(status["error"]))
             if str(status.get("status", "")).startswith("sha256:"):
                 return str(status["status"])
         raise DaemonRefusal(f"Docker, flattening a fork: no image in {answer!r}")

@@ -13,7 +13,7 @@ from hc_ray.sandboxes.docker.difference import Lineage
 from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts, Unwritable
-from hc_ray.sandboxes.docker.watchdog import end_first_process
+from hc_ray.sandboxes.docker.watchdog import end_first_process, helper_is_stopped
 
 FENCE_SECONDS = 60.0
 
@@ -159,6 +159,10 @@ class Lifecycle:
             last = said.strip().splitlines()[-1:] or ["no word"]
             raise SandboxError(f"a sandbox's network cannot be kept from the cluster's addresses: {last[0]}")
 
+    def _is_stopped(self) -> bool:
+        """Whether what runs in here has stopped a command that is to start, or a grading."""
+        return helper_is_stopped(self.first, self.container)
+
     def kill(self, reason: str) -> None:
         """End every process; the files stay readable."""
         self._dead = self._dead or reason
@@ -166,7 +170,8 @@ class Lifecycle:
         self._daemon.kill(self.container)
 
     async def close(self) -> None:
-        await self._ground.call(self.close_now)
+        if not self._closed:  # as its place may have done, with all its threads
+            await self._ground.call(self.close_now)
 
     def close_now(self) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -45,6 +46,8 @@ MEMORY_MB = 2048
 """Where the task names none."""
 STORAGE_MB = 2048
 """Where the task names none."""
+THREADS = 1024
+"""Each command that runs has one, and so has what ends it: more than any node has slots."""
 _USERS_BYTES = 4 << 20
 """Of an image's lists of users and groups."""
 
@@ -64,7 +67,7 @@ class Ground:
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
         self.closing = threading.Event()
-        self.pool = ThreadPoolExecutor(64, thread_name_prefix="docker")
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self.used = False
         """Whether a container was ever made."""
         self.lease_seconds = LEASE_SECONDS
@@ -92,7 +95,8 @@ class Ground:
     def hold(self, container: str) -> None:
         """Keep a container alive that is about to start."""
         self.let_go(container)
-        self._held[container] = self.daemon.hold(container)
+        wire = self._held[container] = self.daemon.hold(container)
+        wire.setblocking(False)
 
     def let_go(self, container: str) -> None:
         if wire := self._held.pop(container, None):
@@ -106,8 +110,8 @@ class Ground:
         """Tell the containers that their owner lives."""
         for container, wire in self._held.copy().items():
             try:
-                wire.send(b".", socket.MSG_DONTWAIT)
-            except BlockingIOError:  # it is frozen
+                wire.send(b".")
+            except (BlockingIOError, ssl.SSLWantWriteError):  # it is frozen
                 continue
             except OSError:  # it has ended: whoever uses it next is told
                 self.let_go(container)
@@ -119,12 +123,17 @@ class Ground:
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a blocking call in a thread of this place's own."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
+        return await asyncio.wrap_future(self._begun(lambda: function(*args, **kwargs)))
+
+    def _begun(self, work: Callable[[], T]) -> Future[T]:
+        try:
+            return self.pool.submit(work)
+        except RuntimeError:  # its threads are shut down
+            raise SandboxError("this place of sandboxes is closed") from None
 
     async def acquire(self, make: Callable[[], S]) -> S:
         """As ``call``, for what makes a sandbox: where the caller is cancelled meanwhile, nobody would close it."""
-        job = self.pool.submit(make)
+        job = self._begun(make)
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:

@@ -4,7 +4,6 @@ overlay2 lacks. The parts: ``connection`` (the SDK), ``client``, ``availability`
 command), ``difference``."""
 
 import contextlib
-import os
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from hc_ray.sandboxes.docker.container import DockerSandbox, Ticket
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.reaper import remove_forks
 from hc_ray.sandboxes.docker.transfer import Exchange
-from hc_ray.sandboxes.docker.watchdog import DiskWatchdog
+from hc_ray.sandboxes.docker.watchdog import DiskWatchdog, reads_folders
 from hc_ray.sandboxes.tripwire import TICK
 
 WATCH_SECONDS = 2.0
@@ -68,9 +67,15 @@ class DockerPlace:
         await self._ground.call(self._fence_living)
 
     def _fence_living(self) -> None:
+        faults = []
         for sandbox in self._ground.housed().values():
-            if sandbox.alive:
-                sandbox.fence()
+            try:
+                if sandbox.alive:
+                    sandbox.fence()
+            except SandboxError as fault:  # one that ends just now keeps no other from its fence
+                faults.append(fault)
+        if faults:
+            raise faults[0]
 
     async def adopt(self, task: Task, ticket: str) -> DockerSandbox:
         """As ``ports.Adopts``: the giver is another place on the same daemon."""
@@ -90,7 +95,7 @@ class DockerPlace:
         facts = self._ground.facts()
         controlled = {"memory": "MemoryLimit", "pids": "PidsLimit", "cpu": "CpuCfsQuota"}
         held = {name: "cgroup" if facts.get(key) else "none: the daemon cannot" for name, key in controlled.items()}
-        counts = "bytes and files" if os.geteuid() == 0 else "bytes of the writable layer, and files"
+        counts = "bytes and files" if reads_folders(facts) else "bytes of the writable layer, and files"
         return {
             **held,
             "disk": f"ulimit per file, watchdog ({TICK:g} s) for {counts}",

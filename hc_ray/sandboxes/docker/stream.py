@@ -32,7 +32,11 @@ def own_socket(raw: Any) -> socket.socket:
 LARGEST = 1 << 20
 """Bytes of a frame."""
 START_SECONDS = 30.0
-"""How long a helper may take to read what it is asked, or to start a command, on a machine that is busy."""
+"""How long a helper may take to read what it is asked and to start a command, on a machine that is busy."""
+LOOK_SECONDS, LOOKS = 1.0, 4
+"""Whether a helper is stopped is looked at after such a silence. Once says nothing: to end a crowd, all are stopped."""
+REST = 100.0
+"""So many times what a look took are waited for the next."""
 
 
 def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator[tuple[int, bytes]]:
@@ -49,15 +53,26 @@ def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator
         yield kind, payload
 
 
-def heard(wire: socket.socket, asked: bytes, until: Callable[[], float]) -> Iterator[bytes]:
-    """Send what is asked; what comes back, up to its end or the moment that ``until`` tells. A wire that fails has
-    ended."""
+def heard(
+    wire: socket.socket, asked: bytes, until: Callable[[], float], stopped: Callable[[], bool]
+) -> Iterator[bytes]:
+    """Send what is asked; what comes back, up to its end or the moment that ``until`` tells, or until who is to answer
+    was ``stopped`` for some looks on end. A wire that fails has ended."""
+    rest, looks, pause = memoryview(asked), 0, LOOK_SECONDS
     with contextlib.closing(wire), contextlib.suppress(OSError):
-        wire.settimeout(START_SECONDS)
-        wire.sendall(asked)
-        while (left := until() - time.monotonic()) > 0:
-            wire.settimeout(left)
-            if not (data := wire.recv(1 << 16)):
+        while (left := until() - time.monotonic()) > 0 and looks < LOOKS:
+            wire.settimeout(min(left, pause))
+            try:
+                if rest:
+                    rest = rest[wire.send(rest) :]
+                    continue
+                data = wire.recv(1 << 16)
+            except TimeoutError:
+                began = time.monotonic()
+                looks = looks + 1 if stopped() else 0
+                pause = max(LOOK_SECONDS, REST * (time.monotonic() - began))
+                continue
+            if not data:
                 return
             yield data
 

@@ -27,8 +27,8 @@ class Absent(DaemonRefusal):
 
 
 class Unwritable(SandboxError, ValueError):
-    """Files that cannot be written where they should go, because of what a program left there. Not the machinery's
-    fault: whoever writes what a candidate made takes it as a ``ValueError``."""
+    """Files that cannot be written, copied or read because of what a program left there. Not the machinery's fault:
+    whoever handles what a candidate made takes it as a ``ValueError``."""
 
 
 class ImageFacts(Value):
@@ -65,8 +65,9 @@ def path_facts(stat: Mapping[str, Any]) -> PathFacts:
 def fault_of(what: str, says: str, said: str = "") -> SandboxError:
     """What an error that the daemon reports means. ``said``: the last output, below the first line."""
     tail = f"\n{said}" if said else ""
-    # At the end of a line: in the middle of one it is what somebody called a file.
-    if re.search(r": no space left on device\W*$", f"{says}\n{said}".lower(), re.M):
+    # At the end: before that it is what somebody called a file, and so it is at the end of this one message.
+    ends = [line for line in (says, *said.splitlines()) if re.search(r": no space left on device\W*$", line.lower())]
+    if any("too many links in /" not in line for line in ends):
         free = "free some space (docker system df shows what is used, docker system prune -a frees what is not)"
         return DiskFull(f"the Docker daemon's disk is full, {what}: {free}{tail}")
     return DaemonRefusal(f"Docker, {what}: {says}{tail}")

@@ -1,21 +1,23 @@
 """The disk quota that overlay2 lacks: one thread a place looks at a tripwire (``tripwire``) all the time, and at what
 each container wrote when it is pulled and once in a while. Who wrote more than it may is killed.
 
-Root reads the daemon's own folders: bytes, files, volumes, files without a name. Everybody else asks the daemon, which
-counts the bytes of named files in the writable layer, and names what was changed where many files were made."""
+Root reads the daemon's own folders: bytes, files, volumes, files without a name. Everybody else, and root where the
+daemon's storage is not overlay2, asks the daemon, which counts the bytes of named files in the writable layer, and
+names what was changed where many files were made."""
 
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.values import DiskFull
+from hc_ray.sandboxes.inside import processes
 from hc_ray.sandboxes.tree_size import folder_size, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
 
@@ -37,7 +39,6 @@ class DiskWatchdog:
         self._ground, self._places, self._seconds = ground, places, seconds
         self._folders: dict[str, list[Path]] = {}
         self._ending: set[str] = set()
-        self._root = Path("/")
         threading.Thread(target=self._run, name="docker-disk", daemon=True).start()
 
     def _run(self) -> None:
@@ -46,8 +47,7 @@ class DiskWatchdog:
         while not self._ground.closing.wait(TICK):
             try:
                 if wire is None:
-                    self._root = Path(str(self._ground.facts().get("DockerRootDir") or "/"))
-                    wire = Tripwire(self._root, disk_alone=True)
+                    wire = Tripwire(daemon_root(self._ground.facts()), disk_alone=True)
                 signs, now = wire.look(), time.monotonic()
                 urgent = signs.disk or signs.paths
                 if now < ended + (took if urgent else max(self._seconds, PATIENCE * took)):
@@ -63,7 +63,7 @@ class DiskWatchdog:
         if not housed:
             return
         self._folders = {key: folders for key, folders in self._folders.items() if key in housed}
-        told = {} if reads_folders(self._root) else self._told()
+        told = {} if reads_folders(self._ground.facts()) else self._told()
         sizes = {}
         for container, sandbox in housed.items():
             with suppress(SandboxError, OSError):
@@ -121,16 +121,22 @@ class DiskWatchdog:
 def check_disk(ground: Ground, container: str) -> None:
     """Raises ``DiskFull`` where the daemon's disk is full, and not by this container; elsewhere than on this machine
     that cannot be told."""
-    root = Path(str(ground.facts().get("DockerRootDir") or "/"))
-    if reads_folders(root) and (
-        fault := fault_of_disk(root, lambda: map(Path, ground.daemon.written_folders(container)))
+    facts = ground.facts()
+    if reads_folders(facts) and (
+        fault := fault_of_disk(daemon_root(facts), lambda: map(Path, ground.daemon.written_folders(container)))
     ):
         raise DiskFull(fault)
 
 
-def reads_folders(root: Path) -> bool:
-    """Whether the daemon's own folders are this machine's, and open to this process."""
-    return os.geteuid() == 0 and os.environ.get("DOCKER_HOST", "unix:").startswith("unix:") and root.is_dir()
+def daemon_root(facts: Mapping[str, Any]) -> Path:
+    return Path(str(facts.get("DockerRootDir") or "/"))
+
+
+def reads_folders(facts: Mapping[str, Any]) -> bool:
+    """Whether the daemon's own folders are this machine's, open to this process, and tell what each container wrote: of
+    all ways to store them overlay2 alone names a folder for that."""
+    ours = os.geteuid() == 0 and os.environ.get("DOCKER_HOST", "unix:").startswith("unix:")
+    return ours and facts.get("Driver") == "overlay2" and daemon_root(facts).is_dir()
 
 
 def _beside(process: int) -> list[int]:
@@ -148,6 +154,27 @@ def _space(process: int) -> int:
         with suppress(OSError):
             return os.stat(f"/proc/{process}/task/{thread}/ns/pid").st_ino  # noqa: PTH116
     return 0
+
+
+def helper_is_stopped(first: int, container: str) -> bool:
+    """Whether a process is stopped that the daemon has brought into a container beside its ``first``. Nobody does that
+    but who lives in there. False where those processes are not this machine's."""
+    with suppress(OSError, KeyError):
+        if container not in Path(f"/proc/{first}/cgroup").read_text():
+            return False
+        everyone = {number: (fields[0], int(fields[1])) for number, fields in processes.everyone()}
+        shim = everyone[first][1]
+        for number, (state, parent) in everyone.items():
+            brought_in = number != first and shim in (parent, everyone.get(parent, (b"", 0))[1])
+            if state in b"Tt" and brought_in and _namespaces(number) > _namespaces(parent):
+                return True
+    return False
+
+
+def _namespaces(process: int) -> int:
+    """How many PID namespaces a process is in, one within another."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((len(line.split()) for line in lines if line.startswith("NSpid:")), 0)
 
 
 def end_first_process(process: int, container: str) -> None:

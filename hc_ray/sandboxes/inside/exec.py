@@ -99,6 +99,7 @@ def remove(paths: list[str]) -> None:
     import json  # slow to import, and seldom needed
     import shutil
 
+    report(started=True)
     failed = []
     for path in paths:
         try:

@@ -74,7 +74,7 @@ def descendants(root: int) -> list[int]:
     lives as long as another of its threads does."""
     children: dict[int, list[int]] = {}
     dead = set()
-    for number, fields in _all():
+    for number, fields in everyone():
         state, parent, threads = fields[0], int(fields[1]), int(fields[17])
         children.setdefault(parent, []).append(number)
         if state == b"X" or (state == b"Z" and threads <= 1):
@@ -90,10 +90,10 @@ def descendants(root: int) -> list[int]:
 
 def may_have_session() -> bool:
     """Whether this sandbox has room for one session more."""
-    return len({fields[3] for _, fields in _all()}) < SESSIONS
+    return len({fields[3] for _, fields in everyone()}) < SESSIONS
 
 
-def _all() -> Iterator[tuple[int, list[bytes]]]:
+def everyone() -> Iterator[tuple[int, list[bytes]]]:
     """Every process that is seen from here: its number, and what ``/proc/PID/stat`` says from its state on."""
     for name in os.listdir("/proc"):
         if name.isdigit():
