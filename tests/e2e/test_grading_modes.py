@@ -32,7 +32,8 @@ Server(("127.0.0.1", 8123), Answer).serve_forever()
 SERVES = (
     "#!/bin/bash\ncat > /app/server.py <<'END'\n"
     + SERVER
-    + "END\nsetsid python3 /app/server.py </dev/null >/dev/null 2>&1 &\n"
+    + "END\ntouch /srv/beside /usr/local/bin/of-its-own\nln -sf server.py /app/link\n"
+    "setsid python3 /app/server.py </dev/null >/dev/null 2>&1 &\n"
     "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123), 1)' 2>/dev/null"
     " && break; sleep 0.1; done\n"
 )

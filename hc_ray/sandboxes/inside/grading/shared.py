@@ -138,7 +138,7 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     interpreters.lend(order["sites"], order["lib"])
     settle()
     seals = seal(order["sealed"])
-    return {"seals": seals, "resolved": probe.probe(asked) if asked else None}
+    return {"seals": seals, "resolved": probe.probe({**asked, "lent": True}) if asked else None}
 
 
 def main() -> None:
