@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from tests.fakes.contract_task import python, shell
@@ -128,6 +129,15 @@ async def test_a_file_may_be_called_as_a_full_disk_is_told(box: Sandbox) -> None
     assert await box.get("/app/no space left on device/x") is None
     with pytest.raises(ValueError):
         await box.put({"/app/no space left on device/x": b""})
+
+
+async def test_nobody_writes_the_list_of_removed_paths_in_our_place(box: Sandbox) -> None:
+    await python(box, f"import os; open('/{DELETED}', 'w').write('[1]'); os.remove('/app/data.txt')")
+    found = await box.difference()
+    assert (found.changed, found.deleted) == ((), ("/app/data.txt",))
+    fork = await box.fork("applied")
+    await fork.put_tar(found.tar)
+    await fork.close()
 
 
 async def test_names_that_are_no_utf_8_are_part_of_the_difference(box: Sandbox) -> None:

@@ -265,7 +265,8 @@ class RootTree:
 
     def changes(self, before: Manifest, limit: int) -> tuple[list[Member], list[str]]:
         """What differs from a manifest: members that are new or changed, paths that are gone. Pipes, sockets and
-        devices are left out. Raises ``ValueError`` where the changes hold more than ``limit`` bytes, holes counted."""
+        devices are left out. Raises ``ValueError`` where the changes hold more than ``limit`` bytes, holes and names
+        counted."""
         members: list[Member] = []
         seen: set[str] = set()
         total = 0
@@ -282,7 +283,7 @@ class RootTree:
             member = member_of(path, kind, state, folder, name, limit) if total + size <= limit else None
             if member is not None and old is not None and is_same(old, member):
                 continue
-            total += 512 + (len(member.data) if member else size)
+            total += 512 + len(path) + (len(member.data) if member else size)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
             if member is None:

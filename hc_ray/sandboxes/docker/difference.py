@@ -148,7 +148,7 @@ class Lineage:
 
 
 class Budget:
-    """Counts what is read, sizes as the tar headers give them, so that a hole costs as much as data."""
+    """Counts what is read: names, and sizes as the tar headers give them, so that a hole costs as much as data."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -174,7 +174,7 @@ def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whol
             return None
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
-            budget.take(info.size)
+            budget.take(info.size + len(place))
             if not left_out(place) and (member := _member(tar, info, place, parent, found)):
                 found[place] = member
             if not whole:
