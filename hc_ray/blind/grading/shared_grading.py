@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, look_without, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.test_dependencies import mentions
-from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
+from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -46,6 +46,7 @@ class Grading:
         self._spared = None if spared is None else set(spared)
         self._mentioned = mentions(tests)
         self._env = tests_environment(spec.env)
+        self._contents = Contents()
         self._handed_in: set[str] = set()
         self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
 
@@ -86,10 +87,18 @@ class Grading:
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
         tar = (await self.sandbox.difference()).tar
-        contents = await asyncio.to_thread(read_contents, tar)
+        contents = self._contents = await asyncio.to_thread(read_contents, tar)
         untouched = await self.untouched()
         try:
-            image = await look(untouched, contents, self._mentioned, self._env, self._key)
+            try:
+                image = await look(untouched, contents, self._mentioned, self._env, self._key)
+            except VerifierError:
+                other = await self.untouched()
+                try:
+                    await look_without(other, contents, self._mentioned, self._env, self._key)
+                finally:
+                    await other.close()
+                raise
             carried = await asyncio.to_thread(sort_out, tar, contents, image, untouched.workdir, self._mentioned)
             kept = await asyncio.to_thread(read_contents, carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
@@ -123,7 +132,8 @@ class Grading:
         appeared = _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
-        return differences(image, Image.model_validate(prepared["resolved"]))
+        now = Image.model_validate(prepared["resolved"])
+        return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
