@@ -9,7 +9,7 @@ from hc_ray.agent.actions import Action, replacements
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.runner_paths import inside_command
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, shown
 
 PLACE = "/tmp/.terminal"
 """Where a session keeps its state and the whole outputs: below /tmp, so that no submission holds them."""
@@ -74,10 +74,10 @@ class Terminal:
                                        stdin=json.dumps(order).encode(), output_limit=_REPORT)  # fmt: skip
         try:
             told = json.loads(done.stdout)
-        except ValueError:
+            return Observation(says=shown(self._told(told, limit)), failed=told["exit_code"] != 0)
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):  # a command may write there, too
             return Observation(says=f"The command ended with its sandbox's help after {limit:g} s; its output is lost. "
                                     f"{_tail(done.stderr)}".strip(), failed=True)  # fmt: skip
-        return Observation(says=self._told(told, limit), failed=told["exit_code"] != 0)
 
     def _told(self, told: dict[str, object], limit: float) -> str:
         head, tail, size, path = str(told["head"]), str(told["tail"]), int(str(told["size"])), str(told["path"])

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 V = TypeVar("V", bound=Value)
 
@@ -12,9 +12,9 @@ Role = Literal["tester", "decomposer", "solver", "meta"]
 class ToolCall(Value):
     """A native tool call of an answer."""
 
-    id: str
-    name: str
-    arguments: str
+    id: Shown
+    name: Shown
+    arguments: Shown
     """JSON, as the model wrote it."""
 
 
@@ -61,9 +61,9 @@ class Prompt(Value):
 class Completion(Value):
     """One answer. Token counts are the engine's own; None where it gave none."""
 
-    text: str
+    text: Shown
     tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
+    reasoning: Shown = ""
     """What a reasoning model thought, where its server tells that apart."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -80,8 +80,8 @@ class Completion(Value):
 class Malformed(Value):
     """An answer that could not be read, as a value: what was wrong and what it looked like."""
 
-    reason: str
-    text: str
+    reason: Shown
+    text: Shown
 
 
 def found_in(text: str, kind: type[V]) -> V | None:

@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import to_json
 
 
@@ -19,6 +19,16 @@ class DescribedValue(Value):
     """A value whose fields say at run time what the text below each says: as ``FieldInfo.description``."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+def shown(text: str) -> str:
+    """Text as JSON and UTF-8 can hold it: names of files may be any bytes, and answers of models and messages of
+    programs halves of characters. Those are told in escapes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+Shown = Annotated[str, AfterValidator(shown)]
+"""Text in which a candidate has a say."""
 
 
 def canonical_json(data: Any) -> str:

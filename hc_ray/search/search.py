@@ -19,6 +19,7 @@ from hc_ray.domain.ports import Events, Judge
 from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
+from hc_ray.domain.value import shown
 from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
@@ -228,7 +229,7 @@ class Search:
         difference, living = await self.forks.hand_in(f"submission{len(self.submissions)}", made.files if made else {})
         path = self.deliverable.path
         there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
-        self.journal("submit", candidate=made.id if made else None, changed=list(difference.changed),
+        self.journal("submit", candidate=made.id if made else None, changed=[*map(shown, difference.changed)],
                      missing=[] if there else [path])  # fmt: skip
         submission = Submission.of(difference.tar, id=f"{self.name}-{len(self.submissions)}", trial=self.name,
                                    task_digest=self.task.digest, living=living)  # fmt: skip

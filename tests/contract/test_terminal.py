@@ -97,6 +97,16 @@ async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sand
     assert (await sh(Terminal(terminal.sandbox, Limits(seconds=0.2, most_seconds=0.5)), "sleep 9", 600)).failed
 
 
+@pytest.mark.parametrize("told", [
+    "{}", "[1]", "1", "[" * 100_000, '{"head": "", "tail": "", "size": 1e999, "path": "", "stopped": ""}',
+])  # fmt: skip
+async def test_a_command_that_answers_in_the_place_of_its_help_is_told_that_its_output_is_lost(terminal, told):
+    await write(terminal, "told", told)
+    done = await sh(terminal, "cat told > /proc/$PPID/fd/1; kill -9 $PPID")
+    assert done.failed and "its output is lost" in done.says, done
+    assert (await sh(terminal, "echo on")).says == "exit code 0\non"
+
+
 async def test_binary_output_is_named_and_output_without_end_is_stopped_and_bounded(terminal):
     done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
     assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"

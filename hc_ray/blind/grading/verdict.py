@@ -7,12 +7,10 @@ import base64
 import json
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator
+from typing import Any, Literal
 
 from hc_ray.domain.task import Grading
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 Cause = Literal[
     "passed", "failed", "tampered", "submission_refused", "no_verdict", "empty_verdict", "malformed_verdict", "timeout",
@@ -21,10 +19,6 @@ Cause = Literal[
 Witnessed = Literal["agrees", "disagrees", "none", "absent"]
 """``agrees``: the pytest sessions say what the reward says; ``none``: the tests run no pytest; ``absent``: they name
 pytest, but none reported (or it never came to that)."""
-
-
-Shown = Annotated[str, AfterValidator(lambda text: text.encode(errors="replace").decode())]
-"""Text in which a candidate has a say: names of files may hold bytes that are no UTF-8, which no JSON can hold."""
 
 
 class Verdict(Value):

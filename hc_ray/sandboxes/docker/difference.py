@@ -11,6 +11,7 @@ from typing import Literal
 from hc_ray.domain.filetree import Member, is_outside, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
+from hc_ray.domain.value import shown
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import DaemonRefusal, PathFacts
 
@@ -57,9 +58,12 @@ def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int]) -> dict[st
 
 def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | None]) -> dict[str, int] | None:
     """What ``docker diff`` says of an untouched container after nothing but these were put into it. None where that is
-    more than their names tell: links, and one kind of thing in the place of another. ``stat``: of the image."""
+    more than their names tell: links, names that are no UTF-8, and one kind of thing in the place of another. ``stat``:
+    of the image."""
     found: dict[str, int] = {}
     for member in members:
+        if shown(member.path) != member.path:
+            return None
         lacking = False
         for path in (*reversed([*ancestors(member.path)]), member.path):
             before = None if lacking else stat(path)
