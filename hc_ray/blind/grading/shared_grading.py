@@ -14,7 +14,7 @@ from hc_ray.blind.grading.contents import Contents, Refused, parents, read_conte
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.test_dependencies import mentions
-from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out
+from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out, top_module
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -24,6 +24,8 @@ from hc_ray.domain.task import Task
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
 _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
+_HIDDEN = ("/tests", "/logs")
+"""Which nobody but the tests sees."""
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -58,12 +60,12 @@ class Grading:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
         lent = {"sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)], "lib": _LIB}
-        prepared: dict[str, Any] = {"seals": {}, **lent}
+        prepared: dict[str, Any] = {"seals": {}, "come": {}, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
             if different := await self._unlike(image, watched, answer):
                 return {**told, **_tampered(different)}
-            prepared = {"seals": answer["seals"]}
+            prepared = {"seals": answer["seals"], "come": watched.come}
         report = await self._run(image, prepared)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -169,13 +171,25 @@ class _Watched:
         near = {*self._folders, *self._whole, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
         self.sealed = sorted({*near, *above, *self._files, image.home} - {""})
+        self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
+        self._loaded.add("hc_witness")
+        self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
+        self.come = {folder: sorted(self._loaded) for folder in self._run_in}
+        """Folders that the tests run in and those above, with names that must neither come nor go while they do."""
+        for folder in self._run_in:
+            *way, last = folder.strip("/").split("/")
+            for depth, name in enumerate((*way, last)):
+                self.come.setdefault("/" + "/".join(way[:depth]), []).append(name)
 
     def holds(self, path: str) -> bool:
         """Whether a change of this path matters; byte code and our own witness do not."""
         parts = path.split("/")
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
-        if path in self._files or posixpath.dirname(path) in self._folders:
+        folder = posixpath.dirname(path)
+        if path in self._files or folder in self._folders:
+            return True
+        if folder in self._run_in and top_module(path, folder) in self._loaded:
             return True
         return any(path == folder or path.startswith(f"{folder}/") for folder in self._whole)
 

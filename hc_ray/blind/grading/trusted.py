@@ -242,19 +242,19 @@ class _Sorter:
         that the tests run in, only what an empty session loads counts: what tests import there is the candidate's."""
         for every, loaded, order in self.modules:
             for folder in self.run_in:
-                if loaded.get(_top_module(real, folder)):
+                if loaded.get(top_module(real, folder)):
                     return True
             for index, folder in enumerate(order):
                 if folder in self.run_in:
                     continue
-                places = every.get(_top_module(real, folder), ())
+                places = every.get(top_module(real, folder), ())
                 if places and index <= min(_index(place, order) for place in places):
                     return True
         return False
 
     def _is_missed_module(self, real: str) -> bool:
         folders = {*self.run_in, *(folder for _, _, order in self.modules for folder in order)}
-        names = {_top_module(real, folder) for folder in folders}
+        names = {top_module(real, folder) for folder in folders}
         return not names.isdisjoint(self.tried) or (self.image.pytest != "own" and not names.isdisjoint(_RUNS_TESTS))
 
     def _shadows_perl(self, real: str) -> bool:
@@ -269,7 +269,7 @@ def _index(place: str, order: Sequence[str]) -> int:
     return order.index(folder) if folder in order else -1
 
 
-def _top_module(path: str, folder: str) -> str:
+def top_module(path: str, folder: str) -> str:
     """The top-level module that a path in a search folder belongs to; empty where it is none."""
     prefix = folder.rstrip("/") + "/"
     if not path.startswith(prefix):
