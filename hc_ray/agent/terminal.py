@@ -75,7 +75,8 @@ class Terminal:
         try:
             told = json.loads(done.stdout)
             return Observation(says=self._told(told, limit), failed=told["exit_code"] != 0)
-        except (ValueError, KeyError, TypeError, RecursionError):  # a command can end what runs it, and answer instead
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+            # A command can end what runs it, and answer in its place.
             how = f"past its time limit of {limit:g} s" if done.timed_out else "before it told what came of the command"
             says = f"What runs commands was ended {how}; the output is lost. {_tail(done.stderr)}"
             return Observation(says=says.strip(), failed=True)

@@ -1,6 +1,8 @@
 """The state of a workspace: what differs from the task's image, as bytes to hand in and as text to compare."""
 
+import asyncio
 import hashlib
+import posixpath
 from collections.abc import Sequence
 
 from hc_ray.domain.candidate import NO_TEXT, is_program
@@ -21,10 +23,13 @@ class State(Value):
 
 async def state_of(sandbox: Sandbox) -> State:
     """The workspace as it lies now. Raises ``ValueError`` where it holds more than a submission may."""
-    change = unpack((await sandbox.difference()).tar)
+    return await asyncio.to_thread(_state, (await sandbox.difference()).tar, sandbox.workdir.rstrip("/") + "/")
+
+
+def _state(tar: bytes, folder: str) -> State:
+    change = unpack(tar)
     members = [one for one in change.members if "__pycache__" not in one.path.split("/")]
     texts, odd = _told(members, change.deleted)
-    folder = sandbox.workdir.rstrip("/") + "/"
     files = {path.removeprefix(folder): told for path, told in {**texts, **odd}.items()}
     return State(difference=pack(members, change.deleted), files=files)
 
@@ -33,11 +38,17 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
     """The texts of a difference, and in words whatever else it holds."""
     texts: dict[str, str] = {}
     odd = dict.fromkeys(deleted, f"{NO_TEXT}removed)")
+    filled = {"/"}
+    for one in members:
+        above = posixpath.dirname(one.path)
+        while above not in filled:
+            filled.add(above)
+            above = posixpath.dirname(above)
     for one in members:
         if one.kind == "link":
             odd[one.path] = f"{NO_TEXT}a link to {one.target})"
         elif one.kind == "folder":
-            if not any(other.path.startswith(f"{one.path}/") for other in members):
+            if one.path not in filled:
                 odd[one.path] = f"{NO_TEXT}a folder, rights {one.mode:o})"
         elif (text := _text(one)) is None:
             rights = ", may be run" if one.mode & 0o111 else ""

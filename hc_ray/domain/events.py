@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Shown, Value
 
 
 class _Event(Value):
@@ -81,7 +81,7 @@ class TrialComplete(_Event):
 
 class ErrorEvent(_Event):
     type: Literal["error"] = "error"
-    text: str
+    text: Shown
     cause: str = ""
 
 

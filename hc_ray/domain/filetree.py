@@ -18,8 +18,8 @@ from hc_ray.domain.runner_paths import RUNNER_ROOT
 
 CACHES = ("/var/lib/apt/lists", "/var/cache/apt", "/root/.cache/pip", "/root/.cache/uv")
 """What package managers download, more than 64 MiB at times; grading carries none of it."""
-OUTSIDE = ("/proc", "/sys", "/dev", "/tmp", "/run", "/logs", "/tests", RUNNER_ROOT, *CACHES)
-"""What no difference holds, with all that lies below."""
+OUTSIDE = ("/proc", "/sys", "/dev", "/tmp", "/run", "/logs", "/tests", RUNNER_ROOT, f"/{DELETED}", *CACHES)
+"""What no difference holds, with all that lies below: nobody writes the list of removed paths in our place."""
 
 STAMP = 946_684_800
 """The time that every member of a difference bears: 2000-01-01."""

@@ -80,8 +80,8 @@ class Completion(Value):
 class Malformed(Value):
     """An answer that could not be read, as a value: what was wrong and what it looked like."""
 
-    reason: str
-    text: str
+    reason: Shown
+    text: Shown
 
 
 def found_in(text: str, kind: type[V]) -> V | None:

@@ -221,7 +221,8 @@ def _trace(uri: str, experiment: str, run_id: str, trials: Sequence[Sequence[Spa
                 trace_metadata={"mlflow.sourceRun": run_id}, tags=tags,
             )
         )  # fmt: skip
-        client.log_spans(experiment, [MlflowSpan.from_dict(_as_span(key, span)) for span in spans])
+        with suppress(RecursionError):  # MLflow reads what is JSON in an answer, however deeply that is nested
+            client.log_spans(experiment, [MlflowSpan.from_dict(_as_span(key, span)) for span in spans])
 
 
 def _as_span(key: str, span: Span) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.filetree import unpack
-from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from tests.fakes.contract_task import TASK, python, shell
@@ -157,12 +158,25 @@ async def test_links_that_lead_in_circles_are_part_of_the_difference_whatever_th
     assert links == {f"/app/{full}": full, "/app/d": "/app/d/a", "/app/data.txt": "data.txt", "/etc/skel": "skel"}
 
 
-async def test_names_that_are_no_utf_8_are_part_of_the_difference(box: Sandbox) -> None:
+async def test_nobody_writes_the_list_of_removed_paths_in_our_place(box: Sandbox) -> None:
+    await python(box, f"import os; open('/{DELETED}', 'w').write('[1]'); os.remove('/app/data.txt')")
+    found = await box.difference()
+    assert (found.changed, found.deleted) == ((), ("/app/data.txt",))
+    fork = await box.fork("applied")
+    await fork.put_tar(found.tar)
+    await fork.close()
+
+
+async def test_names_that_are_no_utf_8_are_part_of_a_difference(place: SandboxPlace, box: Sandbox) -> None:
     made = r"open(b'/app/\xff.txt', 'w').write('x'); os.mkdir(b'/srv/d\xfe'); open(b'/srv/d\xfe/y', 'w').close()"
     await python(box, f"import os; {made}")
     found = await box.difference()
     assert {"/app/\udcff.txt", "/srv/d\udcfe", "/srv/d\udcfe/y"} <= set(found.changed)
     assert "/app/data.txt" not in found.changed
+    untouched = await place.create(TASK, "untouched")
+    await untouched.put_tar(found.tar)
+    assert (await untouched.difference()).changed == found.changed
+    await untouched.close()
 
 
 async def test_a_command_that_is_stopped_before_it_begins_ends_with_its_sandbox(box: Sandbox) -> None:

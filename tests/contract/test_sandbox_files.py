@@ -96,11 +96,14 @@ async def test_a_difference_put_into_a_fresh_sandbox_gives_the_same_difference(p
         await fresh.close()
 
 
-async def test_a_difference_beyond_its_limit_raises_and_holes_count(box):
+async def test_a_difference_beyond_its_limit_raises_and_holes_and_names_count(box):
     await shell(box, "head -c 3000 /dev/zero > small")
     with pytest.raises(ValueError):
         await box.difference(limit=1000)
     assert (await box.difference(limit=100_000)).changed == ("/app/small",)
+    await shell(box, "for i in 1 2 3 4 5 6 7 8; do n=$(printf %0240d $i); mkdir $n; cd $n; done; touch $(seq 99)")
+    with pytest.raises(ValueError):
+        await box.difference(limit=100_000)
     await python(box, "open('/app/sparse', 'wb').truncate(200 << 20)")
     with pytest.raises(ValueError):
         await box.difference()

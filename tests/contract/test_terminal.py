@@ -97,11 +97,15 @@ async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sand
     assert (await sh(Terminal(terminal.sandbox, Limits(seconds=0.2, most_seconds=0.5)), "sleep 9", 600)).failed
 
 
-@pytest.mark.parametrize("forged", ["{}", "[]", "7", '{"head": 1}', ""])
+@pytest.mark.parametrize("forged", [
+    "{}", "[1]", "7", "", "[" * 100_000, '{"head": 1}',
+    '{"head": "", "tail": "", "size": 1e999, "path": "", "stopped": ""}',
+])  # fmt: skip
 async def test_a_command_that_ends_what_runs_it_and_answers_instead_has_failed_and_the_session_goes_on(
     terminal, forged
 ):
-    done = await sh(terminal, f"echo '{forged}' > /proc/$PPID/fd/1; kill -9 $PPID")
+    await write(terminal, "forged", forged)
+    done = await sh(terminal, "cat forged > /proc/$PPID/fd/1; kill -9 $PPID")
     assert done.failed and done.says.startswith("What runs commands was ended before it told what came of the command")
     assert (await sh(terminal, "echo alive")).says == "exit code 0\nalive"
 

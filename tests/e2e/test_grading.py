@@ -3,6 +3,7 @@ test_starter_graded.py, what forged verdicts earn is tried in tests/boundary/tes
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tarfile import SYMTYPE
 
 import pytest
 
@@ -12,7 +13,7 @@ from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from tests.fakes.sandbox_home import BACKENDS, open_place
-from tests.fakes.tars import make_tar
+from tests.fakes.tars import make_tar, member
 from tests.fakes.tasks import sealed_task
 
 GOOD = "def add(a, b):\n    return a + b\n"
@@ -33,8 +34,11 @@ async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[S
     await made.close()
 
 
-async def graded(task: Task, files: dict[str, str], place: SandboxPlace, ground: Path) -> Verdict:
-    submission = oracle.make_submission(task, make_tar(files), "trial")
+async def graded(
+    task: Task, files: dict[str, str], place: SandboxPlace, ground: Path, *links: tuple[str, str]
+) -> Verdict:
+    tar = make_tar(files, *(member(name, SYMTYPE, target) for name, target in links))
+    submission = oracle.make_submission(task, tar, "trial")
     return await grade(task, submission, sealed_root=ground / "sealed", place=place)
 
 
@@ -48,6 +52,16 @@ async def test_a_syntax_error_under_a_script_that_stops_and_a_verifier_past_its_
     task = sealed_task(ground, toml=toml, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\nsleep 600 & wait\n"})
     verdict = await graded(task, {"/app/a": ""}, place, ground)
     assert (verdict.passed, verdict.cause) == (False, "timeout") and verdict.seconds < 30
+
+
+async def test_no_link_leads_the_tests_into_modules_of_the_candidate_s_beside_pytest(place, ground):
+    evil = {"/srv/evil/pytest.py": "import os\nos._exit(0)\n"}
+    script = "cd /app/src\npython3 -m pytest -q /tests/test_outputs.py && echo 1 > /logs/verifier/reward.txt\n"
+    for link, folder in (("app", "/app"), ("app/src", "/app/src")):
+        task = sealed_task(ground, tests={"test.sh": script.replace("/app/src", folder), "test_outputs.py": IN_PROCESS})
+        verdict = await graded(task, evil, place, ground, (link, "/srv/evil"))
+        assert (verdict.cause, verdict.tampered) == ("tampered", ("/srv/evil/pytest.py",))
+    assert (await graded(task, {"/srv/good/add.py": GOOD}, place, ground, ("app", "/srv/good"))).passed is True
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:

@@ -32,10 +32,33 @@ Server(("127.0.0.1", 8123), Answer).serve_forever()
 SERVES = (
     "#!/bin/bash\ncat > /app/server.py <<'END'\n"
     + SERVER
-    + "END\nsetsid python3 /app/server.py </dev/null >/dev/null 2>&1 &\n"
+    + "END\ntouch /srv/beside /usr/local/bin/of-its-own\nln -sf server.py /app/link\n"
+    "setsid python3 /app/server.py </dev/null >/dev/null 2>&1 &\n"
     "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123), 1)' 2>/dev/null"
     " && break; sleep 0.1; done\n"
 )
+LURKS = """import glob, os, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+for number in (0, 1, 2):
+    os.close(number)
+seen = set()
+while len(seen) < 2:
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path) as file:
+                line = file.read()
+        except OSError:
+            continue
+        if "hc_shared" in line and path != f"/proc/{os.getpid()}/cmdline":
+            seen.add(path)
+with open("/app/pytest.py", "w") as file:
+    file.write("import os; os._exit(0)")
+time.sleep(3)
+os.unlink("/app/pytest.py")
+"""
+"""Waits for the second order of a grading, which runs the tests, and puts a module before theirs for a moment."""
 ASKS = """import os
 import socket
 
@@ -87,6 +110,18 @@ async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places
     assert (verdict.passed, verdict.cause, verdict.witness) == (True, "passed", "agrees"), verdict
     left = subprocess.run(["docker", "ps", "-aq", "--no-trunc"], capture_output=True, text=True, check=True).stdout
     assert sandbox.container not in left
+
+
+async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its_stay(places, ground):
+    solvers, verifiers = places
+    task = serving(ground)
+    sandbox = await solvers.create(task, "lurks")
+    await sandbox.exec(["bash", "-c", SERVES], timeout=30)
+    await sandbox.put({"/srv/lurks.py": LURKS.encode()})
+    await sandbox.exec(["python3", "/srv/lurks.py"], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):

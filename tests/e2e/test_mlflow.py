@@ -167,6 +167,15 @@ def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidat
     assert parent == run.data.tags["mlflow.parentRunId"]
 
 
+def test_an_answer_that_nests_without_end_costs_a_trial_its_spans_and_the_sweep_nothing(exported):
+    store = sweepdir.sweep(sweep_id="sweep-4")
+    trial = sweepdir.add_told_trial(store)
+    steps = [{"source": "user", "message": "Write it."}, {"source": "agent", "message": "[" * 100_000}]
+    store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"steps": steps}).encode())
+    written(tracker_at(exported[0]), store)
+    assert runs_of(exported[0], "sweep-4")["hc"].info.status == "FINISHED"
+
+
 def test_a_sweep_that_is_not_on_this_disk_is_told_below_runs_where_the_ui_looks(exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

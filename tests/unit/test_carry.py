@@ -61,6 +61,26 @@ async def test_what_resolves_to_something_else_is_tampered_and_a_sandbox_that_th
         await done(sealed, OUTSIDE, place(None))
 
 
+async def test_a_look_that_fails_beside_a_submission_alone_is_its_fault_and_one_that_holds_then_is_nobodys(sealed):
+    many = make_tar({f"/app/{number}": "" for number in range(9)})
+
+    def where(*failing):
+        """Sandboxes, of which those of these numbers do not answer what is asked with so many paths."""
+
+        def answer(sandbox, order):
+            beside = made.made.index(sandbox) in failing and len(order.get("paths", ())) > 8
+            return None if beside else IMAGE if "command" not in order else {"exit": 0, "rewards": {}, "witness": []}
+
+        made = MemoryPlace(answer)
+        return made
+
+    verdict = await done(sealed, many, where(0, 1))
+    assert (verdict.passed, verdict.cause) == (False, "submission_refused")
+    with pytest.raises(VerifierError):
+        await done(sealed, many, where(0))
+    assert (await done(sealed, many, where())).cause == "no_verdict"
+
+
 async def test_the_image_s_session_is_run_and_its_programs_looked_up_once_for_a_task(sealed):
     first, second = place(IMAGE), place({**IMAGE, "sessions": []})
     await done(sealed, INSIDE, first)

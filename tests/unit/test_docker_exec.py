@@ -39,6 +39,7 @@ def test_frames_are_read_however_they_are_cut(size):
 @given(st.lists(st.binary(max_size=40)), st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20))))
 def test_whatever_a_program_writes_into_the_stream_nothing_raises(raw, frames):
     conversation = Conversation(10)
+    conversation.feed(docker(helper(0, b"[" * 100_000)))
     for channel, data in frames:
         conversation.feed(docker(helper(channel, data)))
     for data in raw:

@@ -100,5 +100,5 @@ def test_an_absolute_path_is_normal_or_refused(path):
 def test_paths_are_taken_from_their_base_and_what_lies_below_another_or_is_not_the_tasks_is_left_out():
     assert (absolute("a/b", "/app"), absolute("/x", "/app"), absolute("./a//b/", "/")) == ("/app/a/b", "/x", "/a/b")
     assert top_most(["/a/b", "/a", "/a-b", "/c/d", "/a/b/c"]) == ["/a", "/a-b", "/c/d"]
-    assert all(is_outside(path) and is_outside(f"{path}/x") for path in OUTSIDE)
+    assert all(is_outside(path) and is_outside(f"{path}/x") for path in OUTSIDE) and is_outside(f"/{DELETED}")
     assert not any(is_outside(path) for path in ("/", "/app", "/testsuite", "/opt", "/opt/hcx", "/tmpfile"))

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from hc_ray.domain.runner_paths import machinery_command
+from hc_ray.sandboxes.inside.grading.newcomers import Newcomers
 from hc_ray.sandboxes.runner_build import inside_modules
 
 
@@ -49,6 +50,31 @@ def ground(tmp_path):
 
 def ends(report):
     return [message for message in report["witness"] if message["type"] == "end"]
+
+
+def test_names_that_come_or_go_are_told_and_others_and_folders_that_are_none_are_not(tmp_path):
+    for name in ("app/src", "aside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("aside")
+    app, file = tmp_path / "app", tmp_path / "app" / "json.py"
+    watched = {"app": ["json", "src"], "app/src": ["json"], "link": ["json"], "none": ["json"]}
+    come = Newcomers({str(tmp_path / name): names for name, names in watched.items()})
+    for quiet in ("log.txt", "json.txt", "other.py"):
+        (app / quiet).touch()
+    come.hear()
+    assert come.seen == set()
+    file.touch()
+    file.unlink()
+    (app / "src" / "json").mkdir()
+    (tmp_path / "link" / "json.so").touch()
+    (app / "src").rename(tmp_path / "moved")
+    come.hear()
+    told = ("app/json.py", "app/src/json", "link/json.so", "app/src")
+    assert come.seen == {str(tmp_path / name) for name in told}
+    for number in range(20_000):
+        (app / f"x{number}").touch()
+    come.hear()
+    assert str(app) in come.seen, "what was not told may have been anything"
 
 
 def test_the_witness_counts_what_a_session_did(ground):

@@ -51,6 +51,9 @@ def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     assert str(Path(json.__file__).parent.parent) in python.closed
     (lent,) = (tmp_path / "image").rglob("hc_witness.pth")
     assert lent.read_text() == "/lib-of-ours\n"
+    lent.unlink()  # who has lent it already has sealed the folder
+    answer(tmp_path / "lib" / "hc_probe.py", {**given, "lent": True}, env)
+    assert not lent.exists()
 
 
 def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():

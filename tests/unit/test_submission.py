@@ -1,11 +1,16 @@
+import json
+import time
 from typing import Any
 
 import pytest
 
 from hc_ray.agent.budget import Asking, Clock, Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
+from hc_ray.agent.workspace import _state
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SolverConfig
+from hc_ray.domain.filetree import Member, pack
+from hc_ray.domain.prompt import Completion, Malformed, ToolCall
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
@@ -120,6 +125,22 @@ async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
 ])  # fmt: skip
 def test_what_changes_nothing_makes_no_other_candidate_and_what_changes_something_does(same, path, one, other):
     assert (files_digest({path: one}) == files_digest({path: other})) is same
+
+
+def test_names_that_are_no_utf_8_are_told_in_escapes_and_many_empty_folders_in_a_moment():
+    folders = [Member(f"/srv/{number}", "folder") for number in range(20_000)]
+    odd = [Member("/app/\udcff", "file", data=b"x"), Member("/app/l", "link", target="\udcfe"), *folders]
+    started = time.monotonic()
+    files = _state(pack(odd, ["/app/\udcfd"]).tar, "/app/").files
+    assert time.monotonic() - started < 30
+    assert files["\\udcff"] == "x" and "a link to \\udcfe" in files["l"] and "\\udcfd" in files
+    assert len(files) == 20_003 and json.dumps(files).isascii()
+
+
+def test_half_a_character_in_an_answer_is_told_in_an_escape():
+    half, call = "\ud800", ToolCall(id="\ud800", name="\ud800", arguments="\ud800")
+    for told in (Completion(text=half, reasoning=half, tool_calls=(call,)), Malformed(reason=half, text=half)):
+        assert "ud800" in told.model_dump_json()
 
 
 @pytest.mark.parametrize("text", ["", "\0", "def f(:", "(" * 300, "\\", '"""', "#", "/*", "'"])

@@ -184,6 +184,8 @@ def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_a
     found = sorted_out(tar)
     assert (found.left_behind, found.tampered) == ((points,), ())
     assert sorted_out(make_tar({}, member(points[1:], tarfile.SYMTYPE, "/app/text"))).left_behind == (points,)
+    long = make_tar({points: "#" * (1 << 20) + "\n[pytest11]\nforge = forge\n"})
+    assert sorted_out(long).left_behind == (points,)
 
 
 def test_a_path_and_a_working_directory_are_judged_by_where_they_really_lie():
@@ -194,6 +196,17 @@ def test_a_path_and_a_working_directory_are_judged_by_where_they_really_lie():
     assert fate("/bin/python3", image=image, exists=True) == "tampered"
     image = DEBIAN.model_copy(update={"workdir": "/data/app", "canonical": {"/app/json.py": "/data/app/json.py"}})
     assert fate("/app/json.py", image=image) == "tampered"
+
+
+def test_where_the_tests_run_in_a_folder_that_a_link_moved_its_modules_are_judged_by_where_it_lies():
+    evil, link = make_tar({"/srv/evil/pytest.py": ""}), member("app/src", tarfile.SYMTYPE, "/srv/evil")
+    contents = read_contents(make_tar({"/srv/evil/pytest.py": "", "/srv/evil/add.py": ""}, link))
+    image = DEBIAN.model_copy(update={"workdir": "/app", "modules_at": ("/app/src",)})
+    moved = image.model_copy(update={"modules_at": ("/srv/evil",)})
+    assert trusted.led_astray(contents, image, moved, "/app", SHELL) == ("/srv/evil/pytest.py",)
+    moved = image.model_copy(update={"workdir": "/srv/evil"})
+    assert trusted.led_astray(contents, image, moved, "/app", SHELL) == ("/srv/evil/pytest.py",)
+    assert trusted.led_astray(contents, image, image, "/app", SHELL) == sorted_out(evil, image).tampered == ()
 
 
 @pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
@@ -220,6 +233,8 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/u
     ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "evil:x:²:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{'1' * 5000}:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{1 << 32}:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD.rstrip() + "\fme:x:101:103::/:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
     ("/etc/passwd", PASSWD, PASSWD.replace("nobody:x:65534", "nobody:x:0"), "tampered"),
@@ -241,8 +256,9 @@ def test_everything_else_is_carried_with_its_removals_and_nothing_is_of_nothing(
     assert sorted_out(b"") == trusted.Carried(tar=b"")
 
 
-def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_working_directory():
+def test_the_second_look_is_asked_for_only_where_something_lies_or_leads_outside_of_the_working_directory():
     assert not sorted_out(make_tar({"/app/a.py": "1", "/etc/profile.d/x": "left"})).reaches_out
+    assert sorted_out(make_tar({}, member("app/src", tarfile.SYMTYPE, "evil"))).reaches_out
     assert sorted_out(make_tar({"/app/a.py": "1"}), workdir="/").reaches_out
     program, library = make_tar({"/usr/bin/jq": ""}), make_tar({"/usr/local/lib/libjq.so.1": ""})
     assert (sorted_out(program).reaches_out, sorted_out(program).libraries) == (True, False)
@@ -262,6 +278,10 @@ def test_an_untouched_image_resolves_like_itself_and_of_many_paths_a_verdict_cou
     grown = DEBIAN.model_copy(update={"programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)}, "exists": ("/x",),
                                       "cached": {"libjq.so.1": ("/x",)}})  # fmt: skip
     assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
+    (python,) = DEBIAN.pythons
+    for lent in ("/opt/hc/lib/hc", "/.hc/lib/hc"):
+        told = python.model_copy(update={"path": (*python.path, lent)})
+        assert differences(DEBIAN, DEBIAN.model_copy(update={"pythons": (told,)})) == ()
 
 
 @pytest.mark.parametrize(("update", "named"), [

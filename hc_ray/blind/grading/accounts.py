@@ -4,6 +4,8 @@ import re
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 """Of somebody who is not root."""
+_NOBODY = (1 << 32) - 1
+"""The first number that is nobody's; some C libraries take larger ones for what is left of them in 32 bits."""
 
 
 def accounts_agree(path: str, before: str, after: str | None) -> bool:
@@ -17,14 +19,15 @@ def accounts_agree(path: str, before: str, after: str | None) -> bool:
         return False
     if any(new[name][1:] != fields[1:] for name, fields in old.items()):
         return False
-    added = [new[name][0] for name in list(new)[len(old) :]]
-    return not {number for number, *_ in old.values()} & set(added) and all(_NUMBER.fullmatch(one) for one in added)
+    added = {new[name][0] for name in list(new)[len(old) :]}
+    known = {number for number, *_ in old.values()}
+    return known.isdisjoint(added) and all(_NUMBER.fullmatch(one) and int(one) < _NOBODY for one in added)
 
 
 def _accounts(text: str, width: int) -> dict[str, list[str]] | None:
     """Name → number, then what else decides who it is. None where a line is no account, or a name is there twice."""
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # what else ends lines for Python, the C library reads on over
         fields = line.split(":")
         if len(fields) != width or fields[0] in found or not re.match(r"[A-Za-z_]", fields[0]):
             return None

@@ -10,7 +10,7 @@ from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
 from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import Mentions
-from hc_ray.blind.grading.trusted import Carried, sort_out
+from hc_ray.blind.grading.trusted import Carried, led_astray, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.ports import Sandbox
@@ -62,6 +62,20 @@ async def look(
     return image.model_copy(update={"sessions": known.sessions})
 
 
+async def look_without(
+    untouched: Sandbox, contents: Contents | None, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
+) -> None:
+    """After a look that failed: whose fault that was. A submission has its names in what is asked, and there may be
+    too many of them. Raises ``VerifierError`` where an untouched sandbox does not answer without them either, and
+    ``Refused`` where it does, and then fails beside them again."""
+    await look(untouched, None, mentioned, env, key)
+    if contents is not None:
+        try:
+            await look(untouched, contents, mentioned, env, key)
+        except VerifierError as again:
+            raise Refused(f"what its paths are in the image cannot be told: {again}") from None
+
+
 def _assumed(image: Image) -> tuple[Session, ...]:
     """The sessions; where one did not come to its end, every module is taken for loaded that one could load."""
     names = {*sys.stdlib_module_names, *_PYTEST}
@@ -77,8 +91,8 @@ async def carry_over(
     sandbox: Sandbox, tar: bytes, contents: Contents, image: Image, mentioned: Mentions, env: Mapping[str, str]
 ) -> Carried:
     """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
-    directory, everything that the tests resolve is looked up again: what is another now was tampered with, whichever
-    way. Raises ``Refused`` for what cannot be written."""
+    directory, or leads there, everything that the tests resolve is looked up again: what is another now was tampered
+    with, whichever way. Raises ``Refused`` for what cannot be written."""
     with refusing():
         carried = await asyncio.to_thread(sort_out, tar, contents, image, sandbox.workdir, mentioned)
     if carried.tampered or not carried.tar:
@@ -93,7 +107,8 @@ async def carry_over(
         after = Image.model_validate(report)
     except ValueError:
         raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}") from None
-    return carried.model_copy(update={"tampered": differences(image, after)})
+    tampered = differences(image, after) or led_astray(contents, image, after, sandbox.workdir, mentioned)
+    return carried.model_copy(update={"tampered": tampered})
 
 
 def _mapped(sessions: Iterable[Session]) -> list[str]:

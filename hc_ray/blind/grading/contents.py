@@ -41,7 +41,8 @@ class Contents(Value):
     links: tuple[str, ...] = ()
     """Members that are symbolic or hard links."""
     texts: dict[str, str] = {}
-    """Of the few members whose text decides: accounts, and what packages announce themselves by."""
+    """Of the few members whose text decides: accounts, and what packages announce themselves by; none of those that are
+    longer than any honest one."""
 
 
 def read_contents(tar: bytes) -> Contents:
@@ -69,18 +70,15 @@ def read_contents(tar: bytes) -> Contents:
                     raise Refused(f"{path} is a hard link to something that was not handed in")
                 if any(parent in members and members[parent].issym() for parent in parents(path)):
                     raise Refused(f"{path} lies below a link")
-                if member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS):
-                    texts[path] = _text(archive.extractfile(member))
+                decides = member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS)
+                if decides and member.size <= _TEXT_LIMIT and (file := archive.extractfile(member)):
+                    texts[path] = file.read().decode(errors="replace")
                 members[path] = member
     except (tarfile.TarError, EOFError, ValueError, LookupError, OverflowError, RecursionError) as error:
         raise Refused(str(error)) from None
     folders = tuple(path for path, member in members.items() if member.isdir())
     links = tuple(path for path, member in members.items() if member.issym() or member.islnk())
     return Contents(members=tuple(members), deleted=deleted, folders=folders, links=links, texts=texts)
-
-
-def _text(file: object | None) -> str:
-    return file.read(_TEXT_LIMIT).decode(errors="replace") if isinstance(file, io.BufferedIOBase) else ""
 
 
 def absolute(name: str) -> str:

@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from hc_ray.domain.runner_paths import RUNNER_LIB
+from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.domain.value import Value
+
+_WITNESS_AT = (RUNNER_LIB, RUNNER_LIB.replace(RUNNER_ROOT, RUNNER_SEALED))
+"""Where graders of both kinds make Python look for the witness, between the two looks."""
 
 
 class Python(Value):
@@ -131,6 +134,5 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
 
 
 def _places(python: Python) -> dict[str, Any]:
-    # The probe itself makes the witness's folder known to Python, between the two looks.
-    fixed = [folder for folder in python.path if folder not in python.installed and folder != RUNNER_LIB]
+    fixed = [folder for folder in python.path if folder not in python.installed and folder not in _WITNESS_AT]
     return {"path": fixed, "prefix": python.prefix, "base": python.base, "stdlib": python.stdlib, "sites": python.sites}

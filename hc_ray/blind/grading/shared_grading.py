@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, look_without, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.test_dependencies import mentions
-from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
+from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out, top_module
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -24,6 +24,8 @@ from hc_ray.domain.task import Task
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
 _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
+_HIDDEN = ("/tests", "/logs")
+"""Which nobody but the tests sees."""
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -46,6 +48,7 @@ class Grading:
         self._spared = None if spared is None else set(spared)
         self._mentioned = mentions(tests)
         self._env = tests_environment(spec.env)
+        self._contents = Contents()
         self._handed_in: set[str] = set()
         self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
 
@@ -57,12 +60,12 @@ class Grading:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
         lent = {"sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)], "lib": _LIB}
-        prepared: dict[str, Any] = {"seals": {}, **lent}
+        prepared: dict[str, Any] = {"seals": {}, "come": {}, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
             if different := await self._unlike(image, watched, answer):
                 return {**told, **_tampered(different)}
-            prepared = {"seals": answer["seals"]}
+            prepared = {"seals": answer["seals"], "come": watched.come}
         report = await self._run(image, prepared)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -86,10 +89,18 @@ class Grading:
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
         tar = (await self.sandbox.difference()).tar
-        contents = await asyncio.to_thread(read_contents, tar)
+        contents = self._contents = await asyncio.to_thread(read_contents, tar)
         untouched = await self.untouched()
         try:
-            image = await look(untouched, contents, self._mentioned, self._env, self._key)
+            try:
+                image = await look(untouched, contents, self._mentioned, self._env, self._key)
+            except VerifierError:
+                other = await self.untouched()
+                try:
+                    await look_without(other, contents, self._mentioned, self._env, self._key)
+                finally:
+                    await other.close()
+                raise
             carried = await asyncio.to_thread(sort_out, tar, contents, image, untouched.workdir, self._mentioned)
             kept = await asyncio.to_thread(read_contents, carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
@@ -123,7 +134,8 @@ class Grading:
         appeared = _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
-        return differences(image, Image.model_validate(prepared["resolved"]))
+        now = Image.model_validate(prepared["resolved"])
+        return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
@@ -159,13 +171,25 @@ class _Watched:
         near = {*self._folders, *self._whole, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
         self.sealed = sorted({*near, *above, *self._files, image.home} - {""})
+        self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
+        self._loaded.add("hc_witness")
+        self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
+        self.come = {folder: sorted(self._loaded) for folder in self._run_in}
+        """Folders that the tests run in and those above, with names that must neither come nor go while they do."""
+        for folder in self._run_in:
+            *way, last = folder.strip("/").split("/")
+            for depth, name in enumerate((*way, last)):
+                self.come.setdefault("/" + "/".join(way[:depth]), []).append(name)
 
     def holds(self, path: str) -> bool:
         """Whether a change of this path matters; byte code and our own witness do not."""
         parts = path.split("/")
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
-        if path in self._files or posixpath.dirname(path) in self._folders:
+        folder = posixpath.dirname(path)
+        if path in self._files or folder in self._folders:
+            return True
+        if folder in self._run_in and top_module(path, folder) in self._loaded:
             return True
         return any(path == folder or path.startswith(f"{folder}/") for folder in self._whole)
 

@@ -67,7 +67,8 @@ class StartUp:
 
 def announces_plugin(path: str, contents: Contents) -> bool:
     """Whether it makes pytest load a plugin from wherever it is installed: an entry point of a distribution, in any
-    folder (the working directory is on ``sys.path`` too). A link in the place of one could lead to any text."""
+    folder (the working directory is on ``sys.path`` too). A link in the place of one could lead to any text, and what
+    is too long to be read could hold any."""
     if posixpath.basename(path) != ENTRY_POINTS:
         return False
-    return path in contents.links or "pytest11" in contents.texts.get(path, "")
+    return path in contents.links or "pytest11" in contents.texts.get(path, "pytest11")

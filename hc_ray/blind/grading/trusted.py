@@ -45,7 +45,7 @@ class Carried(Value):
     left_behind: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
     reaches_out: bool = False
-    """Something outside of the working directory is carried: what is trusted has to be looked at again."""
+    """Something outside of the working directory is carried, or a link: what is trusted has to be looked at again."""
     libraries: bool = False
     """Shared libraries are carried to where the loader looks: its cache has to be made anew."""
 
@@ -67,8 +67,24 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mention
         tar=carried_tar,
         left_behind=_listing(left),
         tampered=_listing(tampered),
-        reaches_out=bool(outside),
+        reaches_out=bool(outside) or not dropped.issuperset(contents.links),
         libraries=any(".so" in path and posixpath.dirname(sorter.real(path)) in image.loader for path in outside),
+    )
+
+
+def led_astray(
+    contents: Contents, image: Image, after: Image, workdir: str, mentioned: Mentions | None = None
+) -> tuple[str, ...]:
+    """What was carried and would not have been, had the folders that the tests run in lain where they lie with the
+    submission in it: by a link of its own, they may lie anywhere."""
+    where = {"workdir": after.workdir, "modules_at": after.modules_at}
+    if where == {"workdir": image.workdir, "modules_at": image.modules_at}:
+        return ()
+    before, now = (
+        _Sorter(contents, one, workdir, mentioned or Mentions()) for one in (image, image.model_copy(update=where))
+    )
+    return _listing(
+        [path for path in contents.members if before.member(path) == "carried" and now.member(path) != "carried"]
     )
 
 
@@ -226,19 +242,19 @@ class _Sorter:
         that the tests run in, only what an empty session loads counts: what tests import there is the candidate's."""
         for every, loaded, order in self.modules:
             for folder in self.run_in:
-                if loaded.get(_top_module(real, folder)):
+                if loaded.get(top_module(real, folder)):
                     return True
             for index, folder in enumerate(order):
                 if folder in self.run_in:
                     continue
-                places = every.get(_top_module(real, folder), ())
+                places = every.get(top_module(real, folder), ())
                 if places and index <= min(_index(place, order) for place in places):
                     return True
         return False
 
     def _is_missed_module(self, real: str) -> bool:
         folders = {*self.run_in, *(folder for _, _, order in self.modules for folder in order)}
-        names = {_top_module(real, folder) for folder in folders}
+        names = {top_module(real, folder) for folder in folders}
         return not names.isdisjoint(self.tried) or (self.image.pytest != "own" and not names.isdisjoint(_RUNS_TESTS))
 
     def _shadows_perl(self, real: str) -> bool:
@@ -253,7 +269,7 @@ def _index(place: str, order: Sequence[str]) -> int:
     return order.index(folder) if folder in order else -1
 
 
-def _top_module(path: str, folder: str) -> str:
+def top_module(path: str, folder: str) -> str:
     """The top-level module that a path in a search folder belongs to; empty where it is none."""
     prefix = folder.rstrip("/") + "/"
     if not path.startswith(prefix):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from hc_ray.blind.grading.apply_submission import carry_over, look, tests_environment
+from hc_ray.blind.grading.apply_submission import carry_over, look, look_without, tests_environment
 from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ask
@@ -119,7 +119,12 @@ async def in_sandbox(
     async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:
         mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
-        image = await look(sandbox, contents, mentioned, env, key)
+        try:
+            image = await look(sandbox, contents, mentioned, env, key)
+        except VerifierError:
+            async with fresh_sandbox(terms["place"], fresh, "grade", network=False) as other:
+                await look_without(other, contents, mentioned, env, key)
+            raise
         carried = Carried(tar=b"")
         if submission and contents:
             carried = await carry_over(sandbox, submission.tar, contents, image, mentioned, env)

@@ -261,7 +261,8 @@ class RootTree:
 
     def changes(self, before: Manifest, limit: int) -> tuple[list[Member], list[str]]:
         """What differs from a manifest: members that are new or changed, paths that are gone. Pipes, sockets and
-        devices are left out. Raises ``ValueError`` where the changes hold more than ``limit`` bytes, holes counted."""
+        devices are left out. Raises ``ValueError`` where the changes hold more than ``limit`` bytes, holes and names
+        counted."""
         members: list[Member] = []
         seen: set[str] = set()
         total = 0

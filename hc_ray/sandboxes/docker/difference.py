@@ -12,6 +12,7 @@ from typing import Literal
 from hc_ray.domain.filetree import Member, is_outside, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
+from hc_ray.domain.value import spelled
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
@@ -60,9 +61,12 @@ def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int]) -> dict[st
 
 def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | None]) -> dict[str, int] | None:
     """What ``docker diff`` says of an untouched container after nothing but these were put into it. None where that is
-    more than their names tell: links, and one kind of thing in the place of another. ``stat``: of the image."""
+    more than their names tell: links, names that are no UTF-8, and one kind of thing in the place of another. ``stat``:
+    of the image."""
     found: dict[str, int] = {}
     for member in members:
+        if spelled(member.path) != member.path:
+            return None
         lacking = False
         for path in (*reversed([*ancestors(member.path)]), member.path):
             before = None if lacking else stat(path)
@@ -151,7 +155,7 @@ class Lineage:
 
 
 class Budget:
-    """Counts what is read, sizes as the tar headers give them, so that a hole costs as much as data."""
+    """Counts what is read: names, and sizes as the tar headers give them, so that a hole costs as much as data."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -184,9 +188,8 @@ def read_tree(
             if not among(place):
                 continue
             first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
-            budget.take(
-                len(place) + (len(first.data) if first else info.size)
-            )  # each name of a file will be packed with its content
+            # Each name of a file will be packed with its content.
+            budget.take(len(place) + (len(first.data) if first else info.size))
             if info.islnk() and not first:  # another name of what is not wanted
                 alone.append(place)
             elif not left_out(place) and (member := _member(tar, info, place, first)):

@@ -56,7 +56,7 @@ class Conversation:
                 continue
             try:
                 facts = json.loads(data)
-            except ValueError:
+            except (ValueError, RecursionError):
                 facts = None
             if not isinstance(facts, dict):
                 self.garbled = True

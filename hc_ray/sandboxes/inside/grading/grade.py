@@ -85,8 +85,13 @@ class GradingLeader(Leader):
         return code, timed_out
 
 
-def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict[str, Any]:
-    """Run the tests once. ``become`` is called in a ``test.sh`` that runs as another user, before it starts."""
+def run(
+    order: dict[str, Any],
+    become: Callable[[], None] | None = None,
+    beside: tuple[int, Callable[[int], object]] | None = None,
+) -> dict[str, Any]:
+    """Run the tests once. ``become`` is called in a ``test.sh`` that runs as another user, before it starts;
+    ``beside``: a descriptor that is heard meanwhile, and by what."""
     logs = order["logs"]
     _fresh_logs(logs)
     named = order.get("user") or os.environ.pop("HC_IMAGE_USER", None)
@@ -96,6 +101,8 @@ def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict
         if user is None:
             return {"error": f"no user {named} in /etc/passwd"}
     tests = GradingLeader(order, user, become)
+    if beside is not None:
+        tests.watch.register(*beside)
     code, timed_out = tests.to_its_end()
     return {
         "exit": code,

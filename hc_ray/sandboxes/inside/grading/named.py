@@ -1,5 +1,6 @@
 """Which files names of programs lead to, every link on the way included. Standard library only."""
 
+import functools
 import os
 import posixpath
 import re
@@ -35,7 +36,17 @@ def steps(path: str) -> Iterator[str]:
 
 def canonical_path(path: str) -> str:
     """The path with the links of its folders resolved, its own name as it is."""
-    return posixpath.join(os.path.realpath(posixpath.dirname(path)), posixpath.basename(path))
+    return posixpath.join(_real_folder(posixpath.dirname(path)), posixpath.basename(path))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _real_folder(folder: str) -> str:
+    """As ``os.path.realpath``, which would look at each folder above a hundred thousand paths again for each."""
+    above, name = posixpath.split(folder)
+    if name in ("", ".", ".."):
+        return os.path.realpath(folder)
+    place = posixpath.join(_real_folder(above), name)
+    return os.path.realpath(place) if os.path.islink(place) else place
 
 
 def programs_of(words: Iterable[str], path: list[str], workdir: str) -> Iterator[tuple[str, list[str]]]:

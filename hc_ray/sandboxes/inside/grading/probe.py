@@ -6,12 +6,13 @@ the nonce came with the order. Keys of the order: ``paths`` (members of the subm
 scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
-``pythons``, which are not looked up again). The answer is ``blind.image.Image``. It also makes the witness importable
-by python3. Standard library only."""
+``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to). The
+answer is ``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import posixpath
@@ -90,7 +91,8 @@ def _python(order: dict[str, Any], environment: dict[str, str]) -> tuple[str, di
     facts = interpreters.facts(python, environment) if python else None
     if facts is None:
         return "none", None
-    interpreters.lend([*facts["sites"], *facts["user"]], order["lib"])
+    if not order.get("lent"):
+        interpreters.lend([*facts["sites"], *facts["user"]], order["lib"])
     return "own" if facts["pytest"] else "pure" if facts["new"] else "none", {**facts, "program": python}
 
 
@@ -189,13 +191,14 @@ def _deep(
 def _hides_header(path: str) -> bool:
     """Whether compilers would find it before a header of its name that the image has."""
     found = _INCLUDE.fullmatch(path)
-    if found is None:
-        return False
+    return found is not None and any(os.path.lexists(posixpath.join(at, found[1])) for at in _include_folders())
+
+
+@functools.cache
+def _include_folders() -> list[str]:
     import glob
 
-    return any(
-        os.path.lexists(posixpath.join(at, found[1])) for at in ("/usr/include", *glob.glob("/usr/include/*-linux-*"))
-    )
+    return ["/usr/include", *glob.glob("/usr/include/*-linux-*")]
 
 
 def _perl(chain: list[str] | None) -> list[str]:

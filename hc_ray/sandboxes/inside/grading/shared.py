@@ -10,6 +10,8 @@ environment, no locale, no time zone, no users, no file of the image.
    refuses them ptrace, and with it the memory, the open files and the root of this process and of all that it starts.
 3. The folders in which a program, library or module could be shadowed for a moment are sealed by one call and looked
    at again by the next, when the tests have run. What lies in them is compared with the image in between, from outside.
+   Those that the tests run in are the candidate's to write into: there, names of modules that a session loads may
+   neither come nor go while the tests run.
 
 The order is one line of JSON on the standard input, the answer one line on the standard output, as for ``hc_grade``,
 which does the rest. Standard library only, and nothing of it that looks up users, hosts or locales."""
@@ -25,7 +27,7 @@ import sys
 from typing import Any
 
 from hc_ray.sandboxes.inside import rights
-from hc_ray.sandboxes.inside.grading import grade, interpreters
+from hc_ray.sandboxes.inside.grading import grade, interpreters, newcomers
 
 TESTS, LOGS = "/tests", "/logs"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x20000, 2, 4, 0x4000, 1 << 18
@@ -116,10 +118,15 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
         write(os.path.join(TESTS, name), content, 0o755 if executable else 0o644)
     if "sites" in order:
         interpreters.lend(order["sites"], order["lib"])
-    report = grade.run(order, lambda: rights.bear(rights.MARK))
+    try:
+        come = newcomers.Newcomers(order["come"])
+    except OSError as error:
+        return {"error": f"what comes into folders cannot be watched: {error}"}
+    report = grade.run(order, lambda: rights.bear(rights.MARK), (come.file, come.hear))
+    come.hear()
     before = order["seals"]
     after = seal(list(before))
-    return {**report, "unsealed": sorted(path for path in before if before[path] != after[path])}
+    return {**report, "unsealed": sorted({path for path in before if before[path] != after[path]} | come.seen)}
 
 
 def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
@@ -138,7 +145,7 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     interpreters.lend(order["sites"], order["lib"])
     settle()
     seals = seal(order["sealed"])
-    return {"seals": seals, "resolved": probe.probe(asked) if asked else None}
+    return {"seals": seals, "resolved": probe.probe({**asked, "lent": True}) if asked else None}
 
 
 def main() -> None:
