@@ -133,7 +133,7 @@ def test_names_that_are_no_utf_8_are_told_in_escapes_and_many_empty_folders_in_a
     started = time.monotonic()
     files = _state(pack(odd, ["/app/\udcfd"]).tar, "/app/").files
     assert time.monotonic() - started < 30
-    assert files["\\udcff"] == "x" and "a link to \\udcfe" in files["l"] and "\\udcfd" in files
+    assert "a file of 1 bytes" in files["\\udcff"] and "a link to \\udcfe" in files["l"] and "\\udcfd" in files
     assert len(files) == 20_003 and json.dumps(files).isascii()
 
 
