@@ -178,10 +178,11 @@ def _climb(
     wait_nodes: str | None,
 ) -> int | None:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
+    from hc_ray.cli.text import tell_climb_plan
     from hc_ray.reports.climb_page import tell_climb
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.report import stored_json
-    from hc_ray.reports.terminal import Progress, heading, say
+    from hc_ray.reports.terminal import Progress, say
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
@@ -200,9 +201,7 @@ def _climb(
 
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
-        heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}")
-        for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
-            say(line)
+        tell_climb_plan(plan, whole=dry_run or verbose)
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(

@@ -70,6 +70,15 @@ def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb(tmp_path, monkeypatch
     assert told[0] == told[1] and told[0]["terms"]["tokens"] == 3_000_000
 
 
+def test_a_climbs_plan_names_the_model_the_meta_reasoner_and_the_tasks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["climb", "climb", "-o", "out", "--sandbox", "bwrap", "--dry-run"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert {"model smollm2-135m-instruct (embedded engine)",
+            "meta-reasoner smollm2-135m-instruct (embedded engine)"} <= set(out)  # fmt: skip
+    assert out[-1].startswith("tasks: hc-ray/") and out[-1].endswith("hc-ray/word-lengths")
+
+
 def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys):
     assert cli._fault(ValueError("odd\nsecond line")) == 1
     assert capsys.readouterr().err == "hc-ray: bug: ValueError: odd (rerun with --debug for the traceback)\n"
