@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from hc_ray.agent import environment_probe
 from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest
@@ -14,6 +15,7 @@ from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
 from hc_ray.selftests.writer import OWNER, Writer
+from hc_ray.spec.spec import Spec
 
 _READING_SHARE = 0.35
 """The share of the budget that is kept for the second reading."""
@@ -25,6 +27,23 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
 
 
+async def heads(spec: Spec, forks: SandboxForks) -> str:
+    """Heads of the environment's files: first of those that the instruction names, whoever made them."""
+    named = [file.path for file in spec.files if file.exists or file.located]
+    held = [one.path for one in (*spec.snapshot.files, *spec.snapshot.outside) if one.lines is not None]
+    parts: list[str] = []
+    left = _ALL_HEADS
+    for path in dict.fromkeys([*named, *held]):
+        room = min(_HEAD, left)
+        if len(parts) == _HEADS or room <= 200:
+            break
+        if text := await forks.read(path, limit=4 * _HEAD):
+            cut = f"\n[… cut after {room} characters]" if len(text) > room else ""
+            parts.append(f"{path}:\n{text[:room]}{cut}")
+            left -= min(room, len(text))
+    return "\n\n".join(["Its files, long ones cut:", *parts]) if parts else ""
+
+
 class FileSuiteWriter(Writer):
     """Writes whole test files."""
 
@@ -32,8 +51,9 @@ class FileSuiteWriter(Writer):
 
     async def _made(self) -> list[SelfTest]:
         self._seen = file_tester.Seen(
-            spec=self.spec, environment=environment_probe.describe(self.spec, self.task), files=await self._heads(),
-            max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
+            spec=self.spec, environment=environment_probe.describe(self.spec, self.task),
+            files=await heads(self.spec, self.forks), max_tokens=self.config.answer_tokens,
+            temperature=self.config.temperature,
         )  # fmt: skip
         self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
@@ -45,21 +65,6 @@ class FileSuiteWriter(Writer):
         return self._assumed
 
     # Asking
-
-    async def _heads(self) -> str:
-        """Heads of the environment's files: those that the instruction names first."""
-        named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
-        held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
-        parts: list[str] = []
-        left = _ALL_HEADS
-        for path in list(dict.fromkeys([*named, *held]))[:_HEADS]:
-            text = await self.forks.read(path, limit=4 * _HEAD)
-            room = min(_HEAD, left)
-            if text and room > 200:
-                cut = f"\n[… cut after {room} characters]" if len(text) > room else ""
-                parts.append(f"{path}:\n{text[:room]}{cut}")
-                left -= min(room, len(text))
-        return "\n\n".join(["Its files, long ones cut:", *parts]) if parts else ""
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []

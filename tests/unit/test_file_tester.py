@@ -9,6 +9,7 @@ from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.coverage import quoted_in, sentence_of
+from hc_ray.selftests.file_suite import heads
 from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.reading import read_spec
@@ -181,6 +182,17 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said
+
+
+async def test_heads_begin_with_the_files_that_the_instruction_names_also_where_a_step_of_the_image_made_them():
+    class Forks:
+        async def read(self, path, *, limit):
+            return None if path == "sum.txt" else f"text of {path}"
+
+    view = EnvironmentView(files=tuple(FileView(path=f"a{i:02}.txt", size=3, lines=1) for i in range(20)))
+    spec = read_spec("Sum up `/app/z/given.csv` in `/app/sum.txt`.\n", Environment()).with_snapshot(view)
+    shown = [line for line in (await heads(spec, Forks())).splitlines() if line.endswith(":")][1:]
+    assert shown == ["z/given.csv:", *(f"a{i:02}.txt:" for i in range(11))]
 
 
 @pytest.mark.parametrize(("quote", "sentence"), [
