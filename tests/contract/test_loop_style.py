@@ -120,6 +120,11 @@ async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_h
     assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] * (turns > 3) and ran.outcome.chosen == "c1.0"
 
 
+async def test_a_display_is_told_the_turns_of_a_lineage_and_not_of_all_together(place):
+    ran = await trial(place, each(WRONG, WRONG, WRONG, WRONG), "hc", tests=TESTS, max_turns=4, repairs=0)
+    assert ran.outcome.turns > 4 and max(ran.turns) == 3 and ran.turns.count(1) > 1
+
+
 async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(place):
     ran = await trial(place, each(WRONG, RIGHT, RIGHT.replace("    ", "        ")), "best_of_n")
     texts = {one.id: one.files["add.py"] for one in ran.outcome.candidates}
