@@ -22,6 +22,7 @@ from tests.fakes.loop_trial import (
     trial,
     write,
 )
+from tests.fakes.suites import call_test
 from tests.fakes.time_up import ending
 from tests.fakes.trajectories import faults, told_of
 
@@ -111,6 +112,12 @@ async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on
     assert "add(2, 3)" in told and "may be wrong" in told and "written from the task's text alone" in told
     assert all(after.messages[: len(before.messages)] == before.messages for before, after in pairwise(ran.asked))
     assert all(prompt.shared > 0.7 for prompt in ran.asked[1:]) and ran.handed == {"app/add.py": RIGHT.encode()}
+
+
+async def test_of_many_failures_a_lineage_is_told_the_worst_and_how_many_there_are_besides(place):
+    tests = [call_test(f"t{n}", f"add({n}, 3)", str(n + 3), path="add.py", confidence=0.9) for n in range(5)]
+    ran = await trial(place, says(write(WRONG)), "hc", tests=tests, max_rounds=1)
+    assert "- and 2 more\n" in ran.said(3)
 
 
 @pytest.mark.parametrize("turns", [9, 3])
