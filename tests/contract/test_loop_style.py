@@ -120,6 +120,14 @@ async def test_of_many_failures_a_lineage_is_told_the_worst_and_how_many_there_a
     assert "- and 2 more\n" in ran.said(3)
 
 
+async def test_a_state_that_differs_in_its_rights_alone_is_another_one(place):
+    script = says(write(WRONG), SUBMIT, SUBMIT, sh("mkdir d; touch d/f; chmod 750 d; chmod 640 add.py"))
+    ran = await trial(place, script, "hc", tests=TESTS, max_rounds=1, repairs=1)
+    first, second = (one.files for one in ran.outcome.candidates)
+    assert first == {"add.py": WRONG} and not any(one["disputed"] for one in ran.told("worked"))
+    assert second["add.py (rights)"] == "(no text: rights 640)" and second["d"] == "(no text: a folder, rights 750)"
+
+
 @pytest.mark.parametrize("turns", [9, 3])
 async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_has_a_turn_left(place, turns):
     ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1, max_turns=turns)
