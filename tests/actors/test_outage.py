@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import EngineError, SandboxError
+from hc_ray.domain.errors import EngineError, PlatformError, SandboxError
 from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
+from hc_ray_actors.driver.crew import crew as crew_module
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.roster import Broken
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
@@ -56,6 +57,20 @@ async def _opened(tmp_path, stage, **retries):
     crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT.model_copy(update=retries)), stage)
     await crew.open()
     return crew
+
+
+async def test_slots_that_a_sweep_of_this_process_held_are_waited_for_and_those_of_somebody_else_are_not(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(crew_module, "FREED_SECONDS", 2.0)
+    stage, looks = Stage(), []
+    monkeypatch.setattr(stage, "free", lambda kind: looks.append(kind) or {"here": 4.0 if len(looks) > 6 else 0.0})
+    await (await _opened(tmp_path, stage)).close()
+    assert stage.made.count("Sandboxes") == 1
+    looks.clear()
+    monkeypatch.setattr(stage, "holders", lambda: ["somebody"])
+    with pytest.raises(PlatformError, match="every sandbox_slot is taken by somebody"):
+        await _opened(tmp_path, stage)
 
 
 async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_it_asked(tmp_path):

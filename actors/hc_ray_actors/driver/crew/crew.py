@@ -3,7 +3,8 @@ may join and leave while the sweep runs; a post that fails costs what ran there,
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +32,8 @@ WATCH_SECONDS = 1.0
 """Between two looks at who belongs to the cluster."""
 ACCOUNT_SECONDS = 10.0
 """Between two accounts of the nodes' slots."""
+FREED_SECONDS = 20.0
+"""In which Ray sees that an actor has ended, at the latest."""
 TAKEN = "every"
 """How a fault begins that only says whose the slots are."""
 
@@ -100,6 +103,7 @@ class Crew:
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
+        await self._freed(members)
         engines = self._roster.begin(self._replicas.open())
         await asyncio.gather(*(self._join(member) for member in members))
         self._not_taken()
@@ -116,6 +120,18 @@ class Crew:
         self._roster.begin(self._account())
         if not self._near:
             self._roster.begin(self._watch())
+
+    async def _freed(self, members: Sequence[Member]) -> None:
+        """Wait until Ray has seen the end of a sweep that this process ran before, as a climb's do; not for slots of
+        somebody who is at work."""
+        until = time.monotonic() + FREED_SECONDS
+        while time.monotonic() < until:
+            free = {kind: await asyncio.to_thread(self._cluster.free, kind) for kind in (SANDBOX, VERIFIER)}
+            held = any(free[kind].get(one.id, 0) < one.slots.get(kind, 0) for one in members for kind in free)
+            others = await asyncio.to_thread(self._cluster.holders)
+            if others or not held:
+                return
+            await asyncio.sleep(FREED_SECONDS / 100)
 
     def _not_taken(self) -> None:
         """Raises ``PlatformError`` where somebody else has all slots of a kind: there is nothing to wait for."""
