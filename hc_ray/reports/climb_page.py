@@ -50,7 +50,8 @@ def _sections(summary: Data) -> Iterator[Section]:
     said = (
         f"Champion, {climb['says']}: {climb['champion']}, after {counted(len(accepted), 'accepted change')}: {came}."
         if accepted
-        else f"No change was accepted: the incumbent is the start, {climb['says']}."
+        else f"No change {'was accepted' if climb['ended_by'] else 'has been accepted so far'}: the incumbent is the "
+        f"start, {climb['says']}."
     )
     false = f" “No change” was accepted in {counted(len(alarms), 'generation')}: a false alarm." if alarms else ""
     yield Section(
