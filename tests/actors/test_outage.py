@@ -59,6 +59,13 @@ async def _opened(tmp_path, stage, **retries):
     return crew
 
 
+def test_a_sweep_ends_its_processes_also_where_the_cluster_lives_on(tmp_path):
+    stage = Stage()
+    run(plan_of(tmp_path / "out", 1, retries=PATIENT), stage)
+    ended = {kind: [actor.dead for actor in actors] for kind, actors in stage.living.items()}
+    assert all(ended[kind] == [True] for kind in ("Engine", "Sandboxes", "Verifiers", "Trials"))
+
+
 async def test_slots_that_a_sweep_of_this_process_held_are_waited_for_and_those_of_somebody_else_are_not(
     tmp_path, monkeypatch
 ):

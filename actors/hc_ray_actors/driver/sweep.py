@@ -128,6 +128,8 @@ class _Sweep:
         if self._own_cluster is not None:
             self._doing("ending the processes of this sweep")
             self._own_cluster.close()
+        elif self._crew is not None:
+            self._crew.leave()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 

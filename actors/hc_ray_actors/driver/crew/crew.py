@@ -254,3 +254,10 @@ class Crew:
         closing += [actor.close_all() for kind, actor in actors if kind in (SANDBOX, VERIFIER)]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
+
+    def leave(self) -> None:
+        """End its processes: a cluster that lives on has their slots for the next sweep."""
+        for post in self._roster.posts:
+            if post.actor is not None:
+                with contextlib.suppress(Exception):
+                    self._cluster.kill(post.actor)
