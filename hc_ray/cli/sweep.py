@@ -181,6 +181,7 @@ def _climb(
     from hc_ray.cli.text import tell_climb_plan
     from hc_ray.reports.climb_page import tell_climb
     from hc_ray.reports.climb_report import change_of
+    from hc_ray.reports.progress import counted
     from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, say
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
@@ -199,13 +200,17 @@ def _climb(
         elif verbose or (proposal.answer and proposal.proposer == "rules"):
             say(f"{what} ({proposal.reason})")
 
+    def watch(trials: int, purpose: str) -> Progress:
+        say(f"{purpose} ({counted(trials, 'trial')} to run)")
+        return Progress(trials, verbose=verbose)
+
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
         tell_climb_plan(plan, whole=dry_run or verbose)
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=lambda trials: Progress(trials, verbose=verbose), tell=tell,
+                plan, watch=watch, tell=tell,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:
