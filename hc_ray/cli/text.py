@@ -45,7 +45,7 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
         ("model", "; ".join(engines) if asks_model else "none needed"),
-        *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
+        *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model and role != "meta"),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
         *(("node", _node(node)) for node in plan.nodes),

@@ -146,7 +146,8 @@ def _plots(summary: Data) -> list[str]:
         for name, (key, tone) in told.items()
     ]
     missing = ", ".join(one.name for one in series if not one.points)
-    quality = draw("xy", Plot(series, "generation", "share", ticks))
+    alone = [one.name for one in series if one.points]
+    quality = draw("xy", Plot(series, "generation", alone[0] if len(alone) == 1 else "share", ticks))
     return [
         draw("figure", "Pass rate by generation", path, points),
         draw("figure", "Suite quality by climb step", quality, f"{missing}: {NOT_MEASURED}." if missing else ""),

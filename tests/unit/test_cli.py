@@ -85,6 +85,14 @@ def test_a_climbs_plan_names_the_model_the_meta_reasoner_and_the_tasks(tmp_path,
     assert out[-1].startswith("tasks: hc-ray/") and out[-1].endswith("hc-ray/word-lengths")
 
 
+def test_a_sweeps_plan_names_no_role_that_it_never_asks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    meta = [f"roles.meta.{field}" for field in ("base_url=http://127.0.0.1:9/v1", "model=far-away")]
+    sets = [part for one in meta for part in ("--set", one)]
+    assert cli.run(["sweep", "-p", "starter", "-l", "1", "--sandbox", "bwrap", "--dry-run", *sets]) == 0
+    assert "far-away" not in capsys.readouterr().out
+
+
 def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys):
     assert cli._fault(ValueError("odd\nsecond line")) == 1
     assert capsys.readouterr().err == "hc-ray: bug: ValueError: odd (rerun with --debug for the traceback)\n"

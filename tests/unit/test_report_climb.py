@@ -114,6 +114,7 @@ def test_an_audit_of_a_sweep_of_a_climb_stands_in_the_curve_at_its_generation(cl
     assert [one["validity"] for one in generations] == [None, None, figures["validity"]]
     page = climb_html(summary_of(store))
     assert "fault detection (audit): not measured" in page and "validity (audit): not" not in page
+    assert "validity (audit) against generation" in page, "alone, it names the axis"
 
 
 def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
