@@ -10,6 +10,9 @@ from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.ports import Difference, Sandbox
 from hc_ray.domain.value import Shown, Value
 
+_USUAL = frozenset({0o644, 0o664, 0o755, 0o775})
+"""Rights that say nothing but whether a file may be run."""
+
 
 class State(Value):
     """A workspace as it lies."""
@@ -18,7 +21,7 @@ class State(Value):
     """Without what Python caches: it says nothing, and differs every time."""
     files: dict[Shown, Shown] = {}
     """What differs, by path (relative to the workdir where it lies there): the text of files that are text, and in
-    words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, permissions."""
+    words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, rights, owners."""
 
 
 async def state_of(sandbox: Sandbox) -> State:
@@ -44,21 +47,29 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
         while above not in filled:
             filled.add(above)
             above = posixpath.dirname(above)
+    # Where all of it belongs to one user, that is who works here.
+    several = len({one.owner for one in members if one.path not in filled}) > 1
     for one in members:
+        owner = f", owner {one.owner[0]}:{one.owner[1]}" if several and any(one.owner) else ""
         if one.kind == "link":
-            odd[one.path] = f"{NO_TEXT}a link to {one.target})"
+            odd[one.path] = f"{NO_TEXT}a link to {one.target}{owner})"
         elif one.kind == "folder":
-            if one.path not in filled:
-                odd[one.path] = f"{NO_TEXT}a folder, rights {one.mode:o})"
+            if one.path not in filled or one.mode & 0o7777 not in {*_USUAL, 0o700, 0o1777} or owner:
+                odd[one.path] = f"{NO_TEXT}a folder, rights {one.mode:o}{owner})"
         elif (text := _text(one)) is None:
             rights = ", may be run" if one.mode & 0o111 else ""
             digest = hashlib.sha256(one.data).hexdigest()
-            odd[one.path] = f"{NO_TEXT}a file of {len(one.data)} bytes, SHA-256 {digest}{rights})"
+            odd[one.path] = f"{NO_TEXT}a file of {len(one.data)} bytes, SHA-256 {digest}{rights}{_rights(one)}{owner})"
         else:
             texts[one.path] = text
-            if one.mode & 0o111 and not is_program(one.path, text):
-                odd[f"{one.path} (rights)"] = f"{NO_TEXT}may be run)"
+            rights = "may be run" if one.mode & 0o111 and not is_program(one.path, text) else ""
+            if said := (rights + _rights(one) + owner).removeprefix(", "):
+                odd[f"{one.path} (rights)"] = f"{NO_TEXT}{said})"
     return texts, dict(sorted(odd.items()))
+
+
+def _rights(one: Member) -> str:
+    return "" if one.mode & 0o7777 in _USUAL else f", rights {one.mode & 0o7777:o}"
 
 
 def _text(one: Member) -> str | None:

@@ -178,10 +178,12 @@ def _climb(
     wait_nodes: str | None,
 ) -> int | None:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
+    from hc_ray.cli.text import tell_climb_plan
     from hc_ray.reports.climb_page import tell_climb
     from hc_ray.reports.climb_report import change_of
+    from hc_ray.reports.progress import counted
     from hc_ray.reports.report import stored_json
-    from hc_ray.reports.terminal import Progress, heading, say
+    from hc_ray.reports.terminal import Progress, say
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
@@ -198,15 +200,17 @@ def _climb(
         elif verbose or (proposal.answer and proposal.proposer == "rules"):
             say(f"{what} ({proposal.reason})")
 
+    def watch(trials: int, purpose: str) -> Progress:
+        say(f"{purpose} ({counted(trials, 'trial')} to run)")
+        return Progress(trials, verbose=verbose)
+
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
-        heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}")
-        for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
-            say(line)
+        tell_climb_plan(plan, whole=dry_run or verbose)
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=lambda trials: Progress(trials, verbose=verbose), tell=tell,
+                plan, watch=watch, tell=tell,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:

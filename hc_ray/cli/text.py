@@ -13,6 +13,8 @@ from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
             "place", "nodes", "notes", "config"}  # fmt: skip
 """What ``plan_data`` tells of a plan as it is."""
+ROLES = {"solver": "model", "meta": "meta-reasoner"}
+"""What a climb's plan calls them."""
 
 
 def plan_data(plan: Any) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
         ("model", "; ".join(engines) if asks_model else "none needed"),
-        *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
+        *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model and role != "meta"),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
         *(("node", _node(node)) for node in plan.nodes),
@@ -60,6 +62,22 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
     refused = [(task.name, task.reason) for task in plan.refused]
     tell(_first(refused if whole else refused[:5], len(refused), ("refused", "reason")))
     say()
+
+
+def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
+    """What a climb declares, whom it asks and where it runs. ``whole`` lists every task."""
+    sweep = plan.sweep
+    config = sweep.config
+    engines = {"solver": config.engine, "meta": config.engine, **config.roles}
+    heading(f"Climb: {config.dataset} → {plan.out}")
+    for line in plan.says:
+        say(line)
+    for role, engine in engines.items():
+        say(f"{ROLES.get(role, role)} {_engine(engine)}")
+    for line in (f"sandbox {sweep.sandbox}: {sweep.sandbox_why}", *sweep.notes):
+        say(line)
+    if whole:
+        say("tasks: " + ", ".join(task.name for task in sweep.taken), style="dim")
 
 
 def _first(rows: Sequence[Sequence[str]], count: int, columns: Sequence[str]) -> Section:

@@ -22,6 +22,15 @@ Ask = Callable[[Prompt], Completion | None]
 _ANSWER_TOKENS = 400
 _TEMPERATURE = 0.7
 _REASON_WORDS, _REASON = 4, 600
+MEANING = {
+    "self_pass": "of submissions that self-tests could judge, the share that pass all of them",
+    "weak_suite": "share of trials whose self-tests give every candidate the same result",
+    "duplicates": "share of a trial's candidates that repeat another",
+    "malformed": "share of a trial's candidates that could not be read",
+    "turns": "answers that led to the submission, its repairs included",
+    "tokens": "of a trial, prompts and answers together",
+}
+"""What the figures of ``evaluation.FACTS`` say, for a model."""
 _HISTORY = 20
 """Changes that it is told of, the newest."""
 
@@ -90,7 +99,10 @@ def suggest(moment: Moment, complete: Ask) -> Proposal:
 
 def _aggregates(seen: Aggregates) -> str:
     told = {"tasks": seen.tasks, "trials": seen.trials, "pass rate": seen.pass_rate or 0.0, **seen.means}
-    return "\n".join(f"- {name.replace('_', ' ')}: {value:g}" for name, value in told.items())
+    return "\n".join(
+        f"- {name.replace('_', ' ')}: {value:g}" + (f" ({MEANING[name]})" if name in MEANING else "")
+        for name, value in told.items()
+    )
 
 
 def _knob(knob: Knob, site: Site) -> str:

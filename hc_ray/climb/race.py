@@ -83,7 +83,9 @@ class Evidence(Value):
             return "no scored pair"
         lead = f"{self.control:.3f} to {self.changed:.3f} ({self.delta:+.3f})"
         on = f"{_counted(self.tasks, 'task')} with {_counted(self.seeds, 'seed')}"
-        return f"{lead} on {on}, one-sided p {self.p:.4f}, {self.saved:+.0f} tokens saved a trial"
+        saved = self.saved or 0.0
+        tokens = f"{abs(saved):.0f} {'more' if saved < 0 else 'fewer'} tokens a trial"
+        return f"{lead} on {on}, one-sided p {self.p:.4f}, {tokens}"
 
 
 def weigh(

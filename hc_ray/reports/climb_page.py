@@ -50,7 +50,8 @@ def _sections(summary: Data) -> Iterator[Section]:
     said = (
         f"Champion, {climb['says']}: {climb['champion']}, after {counted(len(accepted), 'accepted change')}: {came}."
         if accepted
-        else f"No change was accepted: the incumbent is the start, {climb['says']}."
+        else f"No change {'was accepted' if climb['ended_by'] else 'has been accepted so far'}: the incumbent is the "
+        f"start, {climb['says']}."
     )
     false = f" “No change” was accepted in {counted(len(alarms), 'generation')}: a false alarm." if alarms else ""
     yield Section(
@@ -145,7 +146,8 @@ def _plots(summary: Data) -> list[str]:
         for name, (key, tone) in told.items()
     ]
     missing = ", ".join(one.name for one in series if not one.points)
-    quality = draw("xy", Plot(series, "generation", "share", ticks))
+    alone = [one.name for one in series if one.points]
+    quality = draw("xy", Plot(series, "generation", alone[0] if len(alone) == 1 else "share", ticks))
     return [
         draw("figure", "Pass rate by generation", path, points),
         draw("figure", "Suite quality by climb step", quality, f"{missing}: {NOT_MEASURED}." if missing else ""),

@@ -97,6 +97,14 @@ class CrewView:
         ]
 
     @property
+    def queues(self) -> list[str]:
+        """Without a table of nodes: one line for each kind of slot that commands or gradings wait for."""
+        if self.tells:
+            return []
+        busy = ((what, self._busy(kind, one.node)) for one in self.nodes for kind, what in SLOTS.items())
+        return [f"{what}: {told.replace(',', ' slots busy,')}" for what, told in busy if "queued" in told]
+
+    @property
     def tells(self) -> bool:
         """Whether there is more than one node, or something does not work."""
         return len(self.nodes) > 1 or any(post.state != "ready" for post in self._posts.values())

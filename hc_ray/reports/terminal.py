@@ -208,7 +208,7 @@ class Progress:
             if state.step is not None:
                 parts.append(Text(f"{state.step}, {clock(state.now() - state.step_began)}", style="bold"))
             elif state.running:
-                parts += [Text(line, style="dim") for line in state.crew.engines]
+                parts += [Text(line, style="dim") for line in (*state.crew.engines, *state.crew.queues)]
                 if state.crew.tells:
                     parts.append(self._nodes())
                 parts.append(self._running())
@@ -229,7 +229,7 @@ class Progress:
     def _running(self) -> Table:
         grid = _grid(("running task", "agent", "stage", "best self-test score", "time"))
         crew = self.state.crew
-        beside = len(crew.engines) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
+        beside = len(crew.engines) + len(crew.queues) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
         room = max(3, self._console.height - 8 - beside)
         trials = sorted(self.state.running.values(), key=lambda trial: trial.started)
         for trial in trials[:room]:

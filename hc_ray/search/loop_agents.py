@@ -112,7 +112,9 @@ class LoopAgents:
         lines = repair.feedback(cells, tests, self.config.feedback)
         if not lines:
             return row, ""
-        return row, filled("failed", failed="\n".join(f"- {one}" for one in lines))
+        more = repair.failing(cells, tests, self.config.feedback) - len(lines)
+        told = [*lines, f"and {more} more"] if more else lines
+        return row, filled("failed", failed="\n".join(f"- {one}" for one in told))
 
     def _dispute(self) -> None:
         """Tests that a lineage insists are wrong weigh less from now on."""

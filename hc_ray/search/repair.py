@@ -32,6 +32,11 @@ def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tu
     return tuple(seen.values())[:_ITEMS]
 
 
+def failing(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int:
+    """How many tests' failures may be told of a candidate, of which ``feedback`` tells the worst."""
+    return sum(1 for _ in _ranked(row, tests, level))
+
+
 def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int | None:
     """The lowest rank of what may be told of a candidate; None where that is nothing."""
     return min((rank for rank, _, _ in _ranked(row, tests, level)), default=None)

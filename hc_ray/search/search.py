@@ -248,9 +248,9 @@ class Search:
     def _chosen(self, selection: Selection | None) -> Candidate | None:
         return self.pool.candidate(selection.chosen) if selection and selection.chosen else None
 
-    def emit_turn(self, ahead: int = 1) -> None:
-        """Tell that a turn begins: the next one, or one so many further on."""
-        turn = self.turns + ahead
+    def emit_turn(self, turn: int | None = None) -> None:
+        """Tell that a turn begins: the trial's next one, or this one of a lineage (``max_turns`` bounds either)."""
+        turn = self.turns + 1 if turn is None else turn
         self.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
 
     def beat(self) -> None:

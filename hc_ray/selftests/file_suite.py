@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hc_ray.agent import environment_probe
 from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
+from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest
@@ -15,6 +16,7 @@ from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
 from hc_ray.selftests.writer import OWNER, Writer
+from hc_ray.spec.spec import Spec
 
 _READING_SHARE = 0.35
 """The share of the budget that is kept for the second reading."""
@@ -27,6 +29,19 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 _READABLE = re.compile(rb"[\t -~]{6,}")
 
 
+async def first_files(spec: Spec, untouched: Sandbox) -> dict[str, bytes]:
+    """How the files begin that a tester is shown: first those that the instruction names, whoever made them."""
+    named = [file.path for file in spec.files if file.exists or file.located]
+    held = [one.path for one in (*spec.snapshot.files, *spec.snapshot.outside) if one.lines is not None]
+    found: dict[str, bytes] = {}
+    for path in dict.fromkeys([*named, *held]):
+        if len(found) == _HEADS:
+            break
+        if data := await untouched.get(path, limit=4 * _HEAD):
+            found[path] = data
+    return found
+
+
 class FileSuiteWriter(Writer):
     """Writes whole test files."""
 
@@ -34,8 +49,9 @@ class FileSuiteWriter(Writer):
 
     async def _made(self) -> list[SelfTest]:
         self._seen = file_tester.Seen(
-            spec=self.spec, environment=environment_probe.describe(self.spec, self.task), files=await self._heads(),
-            max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
+            spec=self.spec, environment=environment_probe.describe(self.spec, self.task),
+            files=heads(await first_files(self.spec, await self.forks.base())), max_tokens=self.config.answer_tokens,
+            temperature=self.config.temperature,
         )  # fmt: skip
         self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
@@ -47,13 +63,6 @@ class FileSuiteWriter(Writer):
         return self._assumed
 
     # Asking
-
-    async def _heads(self) -> str:
-        """Heads of the environment's files: those that the instruction names first."""
-        named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
-        held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
-        base, paths = await self.forks.base(), list(dict.fromkeys([*named, *held]))[:_HEADS]
-        return heads({path: await base.get(path, limit=4 * _HEAD) or b"" for path in paths})
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []

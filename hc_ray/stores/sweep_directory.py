@@ -231,6 +231,10 @@ def _size(path: str) -> int:
 def sweep_at(out: str) -> SweepStore:
     """The store of a sweep directory. Raises ``OutputError`` where there is no sweep."""
     store = SweepStore(out)
+    if store.exists("settings.json") and not store.exists("sweep.json"):
+        raise OutputError(
+            f"{out}: a climb, not a sweep; {out}/sweeps holds its sweeps, and `hc-ray report {out}` tells of it"
+        )
     if not store.exists("sweep.json"):
         raise OutputError(f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
     return store

@@ -56,6 +56,8 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     whole = climbed(given | {"out": str(tmp_path / "whole")}, all_of_it := Watch())
     (path,) = whole["path"]
     assert (path["knob"], path["after"]) == ("solver.hint", HINT)
+    stages = [purpose.split(": ")[0] for purpose in all_of_it.purposes]
+    assert all_of_it.purposes[0] == "race: the incumbent" and stages[:3] == ["race", "race", "confirmation"]
     assert path["evidence"][-1]["delta"] == 1.0
     said = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]
     assert len(said) == 1 and "would change nothing" in said[0], "who says the same again has lost the turn"

@@ -26,6 +26,7 @@ from tests.fakes.loop_trial import (
     trial,
     write,
 )
+from tests.fakes.suites import call_test
 from tests.fakes.time_up import ending
 from tests.fakes.trajectories import faults, told_of
 
@@ -128,11 +129,30 @@ async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on
     assert all(prompt.shared > 0.7 for prompt in ran.asked[1:]) and ran.handed == {"app/add.py": RIGHT.encode()}
 
 
+async def test_of_many_failures_a_lineage_is_told_the_worst_and_how_many_there_are_besides(place):
+    tests = [call_test(f"t{n}", f"add({n}, 3)", str(n + 3), path="add.py", confidence=0.9) for n in range(5)]
+    ran = await trial(place, says(write(WRONG)), "hc", tests=tests, max_rounds=1)
+    assert "- and 2 more\n" in ran.said(3)
+
+
+async def test_a_state_that_differs_in_its_rights_alone_is_another_one(place):
+    script = says(write(WRONG), SUBMIT, SUBMIT, sh("mkdir d; touch d/f; chmod 750 d; chmod 640 add.py"))
+    ran = await trial(place, script, "hc", tests=TESTS, max_rounds=1, repairs=1)
+    first, second = (one.files for one in ran.outcome.candidates)
+    assert first == {"add.py": WRONG} and not any(one["disputed"] for one in ran.told("worked"))
+    assert second["add.py (rights)"] == "(no text: rights 640)" and second["d"] == "(no text: a folder, rights 750)"
+
+
 @pytest.mark.parametrize("turns", [9, 3])
 async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_has_a_turn_left(place, turns):
     ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1, max_turns=turns)
     assert [one["disputed"] for one in ran.told("worked")] == [turns > 3] and len(ran.outcome.candidates) == 1
     assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] * (turns > 3) and ran.outcome.chosen == "c1.0"
+
+
+async def test_a_display_is_told_the_turns_of_a_lineage_and_not_of_all_together(place):
+    ran = await trial(place, each(WRONG, WRONG, WRONG, WRONG), "hc", tests=TESTS, max_turns=4, repairs=0)
+    assert ran.outcome.turns > 4 and max(ran.turns) == 3 and ran.turns.count(1) > 1
 
 
 async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(place):

@@ -48,10 +48,12 @@ class Watch:
 
     def __init__(self, last=-1):
         self.last, self.ended = last, 0
+        self.purposes = []
         self.end = lambda: signal.raise_signal(signal.SIGINT)
 
     @contextmanager
-    def __call__(self, trials):
+    def __call__(self, trials, purpose):
+        self.purposes.append(purpose)
         yield self
 
     def emit(self, event):

@@ -110,6 +110,8 @@ class Ran(NamedTuple):
     outcome: TrialOutcome
     journal: list[Action]
     handed: dict[str, bytes]
+    turns: list[int]
+    """As they were told to a display."""
 
     def told(self, name: str) -> list[dict[str, Any]]:
         return [event.detail for event in self.journal if event.name == name]
@@ -150,7 +152,7 @@ async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, t
                           judge=judge, looks=looks_of(place))  # fmt: skip
     with tarfile.open(fileobj=io.BytesIO(handed[0].tar)) as tar:
         files = {one.name: file.read() for one in tar if one.isreg() and (file := tar.extractfile(one))}
-    return Ran(outcome, log.of("action"), files)
+    return Ran(outcome, log.of("action"), files, [event.turn for event in log.of("turn_start")])
 
 
 @pytest.fixture(scope="module")

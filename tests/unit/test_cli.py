@@ -69,6 +69,12 @@ def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, 
     assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2 and not list(tmp_path.iterdir())
 
 
+def test_status_of_a_climb_says_where_its_sweeps_are(tmp_path, capsys):
+    (tmp_path / "settings.json").write_text("{}")
+    assert cli.run(["status", str(tmp_path)]) == 2
+    assert f"a climb, not a sweep; {tmp_path}/sweeps holds its sweeps" in capsys.readouterr().err
+
+
 def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     told = []
@@ -76,6 +82,23 @@ def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb(tmp_path, monkeypatch
         assert cli.run([verb, "climb", "-o", "out", "--sandbox", "bwrap", "--dry-run", "--json"]) == 0
         told.append(json.loads(capsys.readouterr().out))
     assert told[0] == told[1] and told[0]["terms"]["tokens"] == 3_000_000
+
+
+def test_a_climbs_plan_names_the_model_the_meta_reasoner_and_the_tasks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["climb", "climb", "-o", "out", "--sandbox", "bwrap", "--dry-run"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert {"model smollm2-135m-instruct (embedded engine)",
+            "meta-reasoner smollm2-135m-instruct (embedded engine)"} <= set(out)  # fmt: skip
+    assert out[-1].startswith("tasks: hc-ray/") and out[-1].endswith("hc-ray/word-lengths")
+
+
+def test_a_sweeps_plan_names_no_role_that_it_never_asks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    meta = [f"roles.meta.{field}" for field in ("base_url=http://127.0.0.1:9/v1", "model=far-away")]
+    sets = [part for one in meta for part in ("--set", one)]
+    assert cli.run(["sweep", "-p", "starter", "-l", "1", "--sandbox", "bwrap", "--dry-run", *sets]) == 0
+    assert "far-away" not in capsys.readouterr().out
 
 
 def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys):

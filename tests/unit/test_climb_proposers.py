@@ -3,7 +3,7 @@ import json
 import pytest
 
 from hc_ray.climb import meta_reasoner, rules, tpe
-from hc_ray.climb.evaluation import Aggregates
+from hc_ray.climb.evaluation import FACTS, Aggregates
 from hc_ray.climb.knobs import KNOBS, Site, live
 from hc_ray.climb.proposals import Decision, Moment, Record, propose
 from hc_ray.climb.race import Evidence
@@ -80,7 +80,8 @@ def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_al
     assert (asked.role, found.proposer, found.after, found.tokens) == ("meta", "meta-reasoner", [0.4, 0.6, 0.8], 960)
     assert found.asked == [0.9, 0.9, 0.9] and found.answer == meta.answer and "variety" in found.reason
     assert "solver.repairs: 2 to 3: accepted, pass rate +0.080" in text and "solver.samples: 4 to 6" not in text
-    assert "pass rate: 0.25" in text and "duplicates: 0.1" in text
+    assert "pass rate: 0.25" in text and "duplicates: 0.1 (share of a trial's candidates that repeat" in text
+    assert set(meta_reasoner.MEANING) == set(FACTS)
     assert "solver.hint" in text and "solver.tournament" not in text and "budget.tokens" not in text
     assert asked.schema_ and asked.schema_["properties"]["knob"]["enum"] == [knob.key for knob in live(SITE)]
 

@@ -151,6 +151,13 @@ def test_each_template_belongs_to_one_role_and_changes_that_roles_prompts_alone(
     assert owned["decompose.txt"] == "decomposer" and owned["repair.txt"] == "solver"
 
 
+def test_raw_is_estimated_at_one_answer_or_at_one_lineage():
+    direct, _ = settled(agents=("raw",), solver={"max_answer_tokens": 500})
+    assert expected_tokens(_trials(direct, [TASK], "bwrap")) == 300 + 500
+    loop, _ = settled(agents=("raw",), solver={"agent_style": "loop"}, budget={"tokens": 40_000})
+    assert expected_tokens(_trials(loop, [TASK], "bwrap")) == 10_000
+
+
 def test_suites_that_configs_share_are_estimated_once_and_labels_say_briefly_what_differs():
     paid = {"testgen": {"budget_tokens": 1000}}
     configs, _ = settled(agents=("hc",), solver=paid, grid={"solver.samples": [2, 4, 8]})

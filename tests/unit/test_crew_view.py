@@ -54,6 +54,16 @@ def test_the_live_display_lists_nodes_where_there_are_several_or_one_is_in_troub
     assert "7.5 of 8, 2.5 queued" in drawn(progress) and "no answer from the Docker daemon" in drawn(progress)
 
 
+def test_on_a_single_node_the_live_display_tells_what_waits_for_a_slot():
+    progress = Progress(2, stream=io.StringIO())
+    for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
+        progress.emit(event)
+    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=0))
+    assert "sandboxes" not in drawn(progress)
+    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=30))
+    assert "sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)
+
+
 def test_status_tells_the_same_from_the_journal(tmp_path):
     store = SweepStore(str(tmp_path))
     store.write("sweep.json", json.dumps({"schema_version": 1, "planned_trials": 2, "config": {}}).encode())

@@ -11,7 +11,7 @@ from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.coverage import quoted_in, sentence_of
-from hc_ray.selftests.file_suite import heads
+from hc_ray.selftests.file_suite import first_files, heads
 from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.reading import read_spec
@@ -195,6 +195,16 @@ def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_w
     assert "shop.db (no text; what can be read in it):" in told and "CREATE TABLE orders (number" in told
     assert told.endswith("notes.md:\nthe last of all") and len(told) < 17_000 and told.count("… cut after") == 8
     assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
+
+
+async def test_heads_begin_with_the_files_that_the_instruction_names_also_where_a_step_of_the_image_made_them():
+    class Untouched:
+        async def get(self, path, *, limit):
+            return None if path == "sum.txt" else f"text of {path}".encode()
+
+    view = EnvironmentView(files=tuple(FileView(path=f"a{i:02}.txt", size=3, lines=1) for i in range(20)))
+    spec = read_spec("Sum up `/app/z/given.csv` in `/app/sum.txt`.\n", Environment()).with_snapshot(view)
+    assert [*await first_files(spec, Untouched())] == ["z/given.csv", *(f"a{i:02}.txt" for i in range(11))]
 
 
 @pytest.mark.parametrize(("quote", "sentence"), [

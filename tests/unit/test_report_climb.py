@@ -112,6 +112,7 @@ def test_an_audit_of_a_sweep_of_a_climb_stands_in_the_curve_at_its_generation(cl
     assert [one["validity"] for one in generations] == [None, None, figures["validity"]]
     page = climb_html(summary_of(store))
     assert "fault detection (audit): not measured" in page and "validity (audit): not" not in page
+    assert "validity (audit) against generation" in page, "alone, it names the axis"
 
 
 def test_a_climb_of_another_version_is_told_by_what_is_known_of_its_records(climbed) -> None:
@@ -136,7 +137,7 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
     assert "0 of 3 generations decided" in told(summary_of(store))[0]
     store.write("climb/1-0.json", json.dumps({**json.loads(whole.read("climb/1-0.json")), "decision": None}).encode())
     for words in told(summary_of(store)):
-        assert "not ended" in words and "open" in words and "No change was accepted" in words
+        assert "not ended" in words and "open" in words and "No change has been accepted so far" in words
     store.write("climb/1-1.json", b"{")
     with pytest.raises(OutputError, match=r"climb/1-1\.json is not a record"):
         summary_of(store)

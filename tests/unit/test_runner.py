@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside.suites import checks
+from hc_ray.sandboxes.inside.suites.child import Workdir
 from hc_ray.search.repair import feedback
 from hc_ray.selftests import runner
 from hc_ray.selftests.suite_runs import SuiteRuns
@@ -98,6 +100,27 @@ async def test_every_test_sees_the_workdir_as_it_was_left_and_what_a_command_cha
     moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
     assert moved.observed != copied.observed
     assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_a_test_changed_is_put_back_with_its_owner_and_its_rights(tmp_path):
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    (work / "shared").mkdir(parents=True)
+    scratch.mkdir()
+    (work / "shared" / "run").write_text("x")
+    (work / "link").symlink_to("shared")
+    (work / "own").write_text("mine")
+    for name, mode in {"shared": 0o2750, "shared/run": 0o4755, "link": None}.items():
+        os.chown(work / name, 2001, 2002, follow_symlinks=False)
+        if mode:
+            (work / name).chmod(mode)
+    workdir = Workdir(str(work), scratch)
+    before = {path: (info.st_uid, info.st_gid, info.st_mode) for path in work.rglob("*") if (info := path.lstat())}
+    for change in (lambda: os.chown(work / "shared", 0, 0), lambda: (work / "shared" / "run").write_text("y")):
+        change()
+        workdir.restore()
+        now = {path: (info.st_uid, info.st_gid, info.st_mode) for path in work.rglob("*") if (info := path.lstat())}
+        assert now == before and (work / "shared" / "run").read_text() == "x"
 
 
 async def test_commands_read_standard_input_may_have_to_refuse_and_a_crash_says_what_happened(sandbox):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hc_ray.domain.config import RoleName
+from hc_ray.domain.profile import lineage_tokens
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.engines.speed import known_speed
 from hc_ray.machine.remembered import recall, remember
@@ -13,12 +14,13 @@ FALLBACK_RATE = 120.0
 
 
 def expected_tokens(trials: Iterable[TrialKey]) -> int:
-    """Tokens that trials are expected to cost at most: each its budget, or one prompt and answer. A suite that several
-    of them share is written once."""
+    """Tokens that trials are expected to cost at most: each its budget, or one lineage or one prompt and
+    answer (raw). A suite that several of them share is written once."""
     total, written = 0, set()
     for key in trials:
         if key.agent == "raw":
-            total += 300 + key.solver.max_answer_tokens
+            loop = key.solver.agent_style == "loop"
+            total += lineage_tokens(key.budget) if loop else 300 + key.solver.max_answer_tokens
         elif key.agent not in WITHOUT_MODEL:
             total += key.budget.tokens
         if key.agent == "hc":

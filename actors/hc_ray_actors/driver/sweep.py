@@ -128,6 +128,8 @@ class _Sweep:
         if self._own_cluster is not None:
             self._doing("ending the processes of this sweep")
             self._own_cluster.close()
+        elif self._crew is not None:
+            self._crew.leave()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 
@@ -172,8 +174,6 @@ class _Sweep:
             if not (interrupted or stopped):
                 raise
         tracked = await self._track(summary, signals, interrupted=interrupted, broken=broken)
-        if self._crew is not None and self._own_cluster is None and not broken:
-            await asyncio.to_thread(self._crew.leave)
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),

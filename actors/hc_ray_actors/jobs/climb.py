@@ -206,9 +206,9 @@ def run(
         store = _Scanned(plan.out, folders[1])
         with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
-            def watched(trials: int) -> AbstractContextManager[Events]:
+            def watched(trials: int, purpose: str) -> AbstractContextManager[Events]:
                 more()  # all that is known before the next sweep
-                return watch(trials)
+                return watch(trials, purpose)
 
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,

@@ -20,8 +20,9 @@ from hc_ray_actors.driver.plan import varied
 
 SWEEPS = "sweeps.json"
 """Digest of an evaluation's cells → its folder below ``sweeps``."""
-Watch = Callable[[int], AbstractContextManager[Events]]
-"""A listener for a sweep of so many trials."""
+STAGES = {"confirm": "confirmation"}
+Watch = Callable[[int, str], AbstractContextManager[Events]]
+"""A listener for a sweep of so many trials, and what they are for."""
 
 
 class SweepEvaluator:
@@ -43,7 +44,7 @@ class SweepEvaluator:
         if {key.name for key in plan.trials} - (store.finished() - set(plan.torn)):
             left = tokens - sum(one.tokens for one in _outcomes(store, plan).values())
             if left > 0:
-                self._run(plan, left)
+                self._run(plan, left, _purpose(cells))
         known = _outcomes(store, plan)
         asked = [[(one.solver.hash, task, seed) for task in one.tasks for seed in one.seeds] for one in cells]
         return [[known[key] for key in keys if key in known] for keys in asked]
@@ -76,8 +77,8 @@ class SweepEvaluator:
             self._store.write(SWEEPS, readable_json(self._names))
         return self._names[digest]
 
-    def _run(self, plan: sweep.Plan, tokens: int) -> None:
-        with self._watch(len(plan.trials) - plan.done) as events:
+    def _run(self, plan: sweep.Plan, tokens: int, purpose: str) -> None:
+        with self._watch(len(plan.trials) - plan.done, purpose) as events:
             ended = sweep.run(plan, events=events, max_tokens=tokens, cluster=self._cluster)
         # Ray and the sweep's event loop have taken it, and give nothing back.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
@@ -85,6 +86,12 @@ class SweepEvaluator:
             raise KeyboardInterrupt
         if ended.stopped:
             raise InfrastructureError("; ".join(ended.problems))
+
+
+def _purpose(cells: Sequence[Cell]) -> str:
+    """For a reader: the stage, and whose configs it runs."""
+    arms = dict.fromkeys("the incumbent" if cell.arm == CONTROL else cell.arm for cell in cells)
+    return f"{STAGES.get(cells[0].stage, cells[0].stage)}: {', '.join(arms)}"
 
 
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:

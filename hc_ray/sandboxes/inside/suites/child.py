@@ -51,7 +51,8 @@ class Workdir:
                 path = Path(folder) / name
                 info = path.lstat()
                 changed = 0 if stat.S_ISDIR(info.st_mode) else info.st_ctime_ns
-                stamps[str(path)] = (info.st_ino, info.st_mode, info.st_size if changed else 0, changed)
+                size = info.st_size if changed else 0
+                stamps[str(path)] = (info.st_ino, info.st_mode, size, changed, info.st_uid, info.st_gid)
         return stamps
 
     def changes(self) -> str:
@@ -84,7 +85,19 @@ class Workdir:
             if not _closed(path):
                 _remove(path)
         shutil.copytree(self.copy, self.path, symlinks=True, dirs_exist_ok=True)
+        self._give_back()
         self.stamps = self._stamps()
+
+    def _give_back(self) -> None:
+        """Owners, which a copy does not keep. A user who may not give files away had none of others."""
+        for path, (_, mode, *_, uid, gid) in self.stamps.items():
+            with contextlib.suppress(OSError):
+                info = os.lstat(path)
+                if (info.st_uid, info.st_gid) == (uid, gid):
+                    continue
+                os.chown(path, uid, gid, follow_symlinks=False)
+                if not stat.S_ISLNK(info.st_mode):  # which takes the right to run as the owner away
+                    os.chmod(path, stat.S_IMODE(mode))
 
 
 def _closed(path: Path) -> bool:
