@@ -94,12 +94,15 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
 
 
 def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given):
+    del given["sandbox"]
     given["budget"], given["concurrency"] = {"tokens": 30}, 1
     given["solver"] = {"testgen": {"budget_tokens": 0}}
     given["climb"] |= {"tokens": 1800}
     summary = climbed(given, Watch())
     assert summary["ended_by"] == "tokens" and 1800 <= summary["tokens"] < 1800 + 42
     assert {one["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
+    champion = SweepConfig.model_validate(exported_settings(f"{given['out']}/champion.yaml"))
+    assert champion.sandbox == "auto", "as it was given, whatever this machine had"
 
 
 def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what_it_can_do(tmp_path, monkeypatch):
@@ -111,6 +114,7 @@ def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what
         prompt = Prompt(role="meta", purpose="propose", messages=(Message(role="user", content="What next?"),))
         assert asyncio.run(climb._answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
         assert seen > 1 and len(server.bodies()) == seen + 1
+        assert server.bodies()[-1]["max_tokens"] == 4000, "its server got the profile `capable`"
 
 
 def test_the_slot_of_the_meta_reasoners_engine_is_free_again_when_it_has_answered():

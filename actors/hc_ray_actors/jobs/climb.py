@@ -161,6 +161,9 @@ class _Scanned(SweepStore):
 async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
+    # A model that thinks before it answers needs the room of its other answers.
+    room = profile.longest_answer(max(prompt.max_tokens, profile.settings.get("solver.max_answer_tokens", 0)))
+    prompt = prompt.model_copy(update={"max_tokens": room})
     free = cluster.free(ENGINE) if takes_slot(engine) else {}
     node, actor = spawn_engine(cluster, located(engine), known=plan.seen(engine, 0))
     try:
@@ -241,7 +244,7 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
         config_hash=best.hash, found={"accepted": len(path), "says": tuned},
         among=len({row["config_hash"] for row in whole["trials"]}), sweeps=folders,
         settings={**{name: best.config.model_dump(mode="json")[name] for name in SHARED}, "agents": ["hc"],
-                  **best.settings},
+                  "sandbox": plan.given.get("sandbox", "auto"), **best.settings},
     )  # fmt: skip
     store.write("champion.yaml", f"# For hc-ray sweep --from: {tuned}.\n".encode()
                 + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())  # fmt: skip
