@@ -47,11 +47,8 @@ def _parts(parameters: str | None) -> tuple[str, ...]:
     given = tree.body[0].args
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
-    try:
-        parts = [
-            ast.unparse(argument) + (f" = {ast.unparse(default)}" if default is not None else "")
-            for argument, default in zip(plain, defaults, strict=True)
-        ]
-    except RecursionError:  # the parser takes more levels than what writes them
-        return ()
+    parts = [
+        ast.unparse(argument) + (f" = {ast.unparse(default)}" if default is not None else "")
+        for argument, default in zip(plain, defaults, strict=True)
+    ]
     return (*parts, *([f"*{given.vararg.arg}"] if given.vararg else []))

@@ -41,11 +41,6 @@ def test_of_answers_and_refusals_the_inputs_are_kept_and_those_of_another_type_a
     assert list(answered(text, spec=spec, target=target, category="invalid_input")) == ["f('y')", "f(3)"]
 
 
-def test_a_default_too_deep_to_be_written_again_leaves_a_function_without_parameters():
-    _, deliverable = read(f"Write `m.py` with `f(a={'-' * 400}1)`. `f('x')` returns `1`.")
-    assert [target.parameters for target in targets_of(deliverable)] == [()]
-
-
 @pytest.mark.parametrize(("shows", "lines", "inputs"), [
     ("`sh t.sh a` prints `1`.", "a b\n- 'c d'\n3. sh t.sh --x\n# no\nrm $(ls)\nx; y\nit's\n",
      ["a b", "'c d'", "--x"]),
