@@ -63,7 +63,7 @@ def _listed(rows: list[dict[str, Any]]) -> Section:
 
 def _place(trial: str) -> tuple[str, str]:
     """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
-    from hc_ray.stores.sweep_directory import SweepStore
+    from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 
     whole = trial.rstrip("/")
     if SweepStore(whole).exists("sweep.json"):
@@ -71,6 +71,8 @@ def _place(trial: str) -> tuple[str, str]:
     out, _, name = whole.rpartition("/")
     out = out.removesuffix("/trials") or "."
     if not SweepStore(out).exists("sweep.json"):
+        if SweepStore(whole).exists("settings.json"):
+            sweep_at(whole)  # says that it is a climb
         raise OutputError(f"{trial}: {out} is not a sweep directory; give OUT/TRIAL")
     return out, name
 

@@ -33,7 +33,7 @@ def sweep_story(
         "bits": summary["bits"],
     }
     parent = Run(
-        part="sweep", name=f"sweep {about['started_at'] or about['id']}"[:60], started=started, ended=ended,
+        part="sweep", name=f"sweep {(about['started_at'] or about['id'])[:19]}", started=started, ended=ended,
         tags={**common, "mlflow.note.content": note or None}, config=about["config"],
         points=points(totals, about["trials"]), tables={TRIALS: [dict(row) for row in summary["trials"]]},
         files={"report.html": page, "report.json": json.dumps(summary, indent=1),

@@ -69,10 +69,11 @@ def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, 
     assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2 and not list(tmp_path.iterdir())
 
 
-def test_status_of_a_climb_says_where_its_sweeps_are(tmp_path, capsys):
+def test_status_and_show_of_a_climb_say_where_its_sweeps_are(tmp_path, capsys):
     (tmp_path / "settings.json").write_text("{}")
     assert cli.run(["status", str(tmp_path)]) == 2
     assert f"a climb, not a sweep; {tmp_path}/sweeps holds its sweeps" in capsys.readouterr().err
+    assert cli.run(["show", str(tmp_path)]) == 2 and "a climb, not a sweep" in capsys.readouterr().err
 
 
 def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb(tmp_path, monkeypatch, capsys):

@@ -85,7 +85,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
     note = f"{len(told['path'])} changes accepted, {told['says']}; changes.json has all of them." if told else ""
     parent = Run(
-        part="climb", name=f"climb {settings['began']}"[:60], started=started, ended=max(started, ended),
+        part="climb", name=f"climb {settings['began'][:19]}", started=started, ended=max(started, ended),
         config=config, points=_by_generation(records), files=files,
         tags={**common, "mlflow.note.content": note or None},
         tables={"changes.json": changes} if changes else {},
