@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from hc_ray.sandboxes.docker.connection import CALL_SECONDS, faults
+from hc_ray.sandboxes.docker.connection import CALL_SECONDS, WALK_SECONDS, faults
 from hc_ray.sandboxes.docker.image_calls import ImageCalls, done
 from hc_ray.sandboxes.docker.stream import own_socket
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts, path_facts
@@ -120,7 +120,8 @@ class Daemon(ImageCalls):
         folders beyond what a path can name: their doing, not the daemon's."""
         try:
             with faults("reading a container's changes"):
-                return {one["Path"]: one["Kind"] for one in self._api.diff(container) or ()}
+                found = self._asked("_get", "/containers/{0}/changes", container, timeout=WALK_SECONDS).json()
+                return {one["Path"]: one["Kind"] for one in found or ()}
         except DaemonRefusal as refusal:
             if "file name too long" in str(refusal):
                 raise ValueError("folders nest deeper than a path can name") from None

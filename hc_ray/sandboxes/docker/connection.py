@@ -11,6 +11,8 @@ from typing import Any
 from hc_ray.sandboxes.docker.values import Absent, DaemonGone, fault_of, remedy
 
 CALL_SECONDS = 60.0
+WALK_SECONDS = 600.0
+"""For what goes over all that a container wrote: its programs decide how much that is."""
 PROBE_SECONDS = 3.0
 
 

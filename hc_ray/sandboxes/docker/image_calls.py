@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hc_ray.sandboxes.docker.connection import CALL_SECONDS, build_context, connect, faults
+from hc_ray.sandboxes.docker.connection import CALL_SECONDS, WALK_SECONDS, build_context, connect, faults
 from hc_ray.sandboxes.docker.stream import Pulse, follow
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, fault_of, split_tag
 
@@ -126,7 +126,8 @@ class ImageCalls(Connection):
 
     def commit(self, container: str, labels: Mapping[str, str]) -> str:
         with faults("committing a fork"):
-            return str(self._api.commit(container, changes=_label_lines(labels))["Id"])
+            what = {"container": container, "pause": True, "changes": _label_lines(labels)}
+            return str(self._asked("_post_json", "/commit", data={}, params=what, timeout=WALK_SECONDS).json()["Id"])
 
     def flatten(self, container: str, labels: Mapping[str, str]) -> str:
         """An image of one layer with the container's files and variables (``docker export | docker import``)."""
