@@ -248,11 +248,10 @@ def test_a_start_removes_what_a_dead_owner_left(seen):
 def test_clean_removes_everything_that_the_dead_sweep_left(seen):
     assert seen.processes_after == [] and seen.containers_after == [], (seen.processes_after, seen.removed)
     assert not seen.folders["killed"].exists()
-    removed = seen.removed["removed"]
     # Whoever else starts a sandbox on this machine removes them, too: each is named by clean, or was a moment before.
-    named = [*seen.found["removed"], *removed]
+    named = [*seen.found["removed"], *seen.removed["removed"]]
     assert all(any(one[:12] in line for line in named) for one in seen.containers)
-    assert str(seen.folders["killed"]) in removed
+    assert str(seen.folders["killed"]) in named
 
 
 def test_a_dry_run_says_what_clean_would_remove_and_removes_nothing(seen):
