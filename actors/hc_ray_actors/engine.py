@@ -222,10 +222,7 @@ def takes_slot(engine: EngineConfig) -> bool:
 
 
 def spawn_engine(
-    cluster: Cluster,
-    engine: EngineConfig,
-    stand: Mapping[str | None, int] = {},
-    known: Capabilities | None = None,
+    cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}, known: Capabilities | None = None
 ) -> tuple[str, Any]:
     """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
     far as ``stand`` counts them. ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""

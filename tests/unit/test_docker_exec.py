@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.domain.filetree import Member
-from hc_ray.sandboxes.docker.difference import merge, put_changes
 from hc_ray.sandboxes.docker.exec import Conversation
+from hc_ray.sandboxes.docker.lineage import merge, put_changes
 from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.values import PathFacts, path_facts, remedy, split_tag
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
-from hc_ray.sandboxes.docker.difference import Lineage
+from hc_ray.sandboxes.docker.lineage import Lineage
 from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts, Unwritable

@@ -18,7 +18,8 @@ from typing import Any
 from hc_ray.domain.ports import Changes
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, ancestors, read_tree
+from hc_ray.sandboxes.docker.difference import Baseline, Budget, read_tree
+from hc_ray.sandboxes.docker.lineage import Touch, ancestors
 from hc_ray.sandboxes.docker.stream import heard, take_payloads
 
 _LOADER = (
