@@ -25,11 +25,12 @@ def running(marker: str) -> int:
 
 
 async def becomes(marker: str, count: int) -> None:
-    """Wait until so many processes have a marker; fails the test where they never do."""
+    """Wait until so many processes have a marker; fails the test where they never do. One look suffices: a process that
+    becomes another program has no command line for an instant, and a second look may fall into it."""
     end = time.monotonic() + 10.0
-    while running(marker) != count and time.monotonic() < end:
+    while (seen := running(marker)) != count:
+        assert time.monotonic() < end, f"{seen} processes, not {count}"
         await asyncio.sleep(0.02)
-    assert running(marker) == count
 
 
 def seconds_until_gone(marker: str, *, at_most: float) -> float:
