@@ -143,13 +143,13 @@ def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool = True
 def _stop_below(until: float, alone: bool) -> tuple[list[int], bool]:
     """Stop everything below this process before any is killed, since what is stopped forks no more. A crowd is stopped
     with the whole namespace, in one call that no fork outruns: the second answer says so, and whoever does not hang on
-    this process is to go on afterwards. Where that may be, a crowd is seen by its names alone, since it leaves so
-    little of a core that to read of each whose it is takes seconds."""
+    this process is to go on afterwards. A crowd is seen by its names alone, since it leaves so little of a core that to
+    read of each whose it is takes seconds. Never where others can be seen, who may be the whole machine."""
     stopped: set[int] = set()
     while True:
         crowd = alone and sum(map(str.isdigit, os.listdir("/proc"))) > _CROWD
         found = [] if crowd else descendants(os.getpid())
-        if crowd or len(found) > _CROWD:
+        if crowd or (alone and len(found) > _CROWD):
             _signal(-1, signal.SIGSTOP)
             return descendants(os.getpid()), True
         if stopped.issuperset(found) or time.monotonic() >= until:
