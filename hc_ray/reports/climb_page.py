@@ -74,6 +74,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
+        spare=("tokens saved", "incumbent", "changed", "seeds", "stage"),
     )
     yield Section(
         "Reasons of the proposers",
@@ -115,6 +116,7 @@ def _row(one: Data) -> Sequence[Any]:
         delta = NOT_MEASURED if look["delta"] is None else f"{look['delta']:+.3f}"
         told = [look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
                 str(look["seeds"]), number(look["saved"], 0)]  # fmt: skip
+        told[-1] += f" (p {look['saved_p']:.4f})" if look["saved_p"] < 1 else ""
     return (one["generation"], one["proposer"], change_of(one), verdict, *told)
 
 
@@ -138,7 +140,8 @@ def _plots(summary: Data) -> list[str]:
         for name in summary["proposers"]
     ]  # fmt: skip
     path = draw("xy", Plot([incumbent, *proposed], "generation", "blind pass rate", ticks))
-    points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted."
+    points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted. "
+    points += "Each generation has seeds of its own, so an incumbent's rate also moves by chance."
     told = {"share of suites that can tell": ("weak_suite", "bar"), "validity (audit)": ("validity", "good"),
             "fault detection (audit)": ("fault_detection", "other")}  # fmt: skip
     series = [
