@@ -12,7 +12,9 @@ from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
 from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
-_TONES = {"meta-reasoner": "good", "rules": "good", "tpe": "third", "no change": "soft"}
+_TONES = {"meta-reasoner": "good", "rules": "other", "tpe": "third", "no change": "soft"}
+_ENDS = {"generations": "the last of its generations", "tokens": "its token budget",
+         "confirmations": "the last confirmation that it could fail"}  # fmt: skip
 _ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
 """How far beside its generation a proposer's points stand, so that they do not hide each other."""
 
@@ -31,7 +33,7 @@ def climb_html(summary: Data) -> str:
              draw("plots", f"Figures ({says})", _plots(summary)), *rest]  # fmt: skip
     if summary["trials"]:
         first, *notes = agent_sections(summary["configs"])
-        parts += [first._replace(title=f"Configs ({says})"), *notes, heat_map(summary["trials"]),
+        parts += [first._replace(title=f"Configs ({says})"), *notes, heat_map(summary),
                   timeline(summary["trials"]), *listings(summary)]  # fmt: skip
     return draw("document", f"hc-ray climb: {head.title}", parts)
 
@@ -43,7 +45,7 @@ def _sections(summary: Data) -> Iterator[Section]:
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
     state = "not ended; to continue: hc-ray climb --resume -o OUT"
     if climb["ended_by"]:
-        state = f"ended by {climb['ended_by']}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
+        state = f"ended by {_ENDS[climb['ended_by']]}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
     open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
     done = len({one["generation"] for one in summary["proposals"]} - open_)
     came = "; ".join(f"{change_of(one)} (generation {one['generation']}, {one['proposer']})" for one in accepted)
@@ -92,13 +94,14 @@ def _sections(summary: Data) -> Iterator[Section]:
     )  # fmt: skip
     yield Section(
         "Proposers (shares with 95 % intervals)",
-        ("proposer", "proposed", "refused", "undecided", "decided", "confirmations", "accepted", "of decided",
-         "of confirmations"),
+        ("proposer", "proposed", "refused", "undecided", "decided", "confirmations", "accepted",
+         "accepted of decided", "accepted of confirmations"),
         [
             (name, *(one[key] for key in ("proposed", "refused", "undecided", "decided", "confirmations", "accepted")),
              interval_of(one["of_decided"]), interval_of(one["of_confirmations"]))
             for name, one in summary["proposers"].items()
         ],
+        spare=("accepted of confirmations", "accepted of decided", "undecided", "refused"),
         after=["Whatever “no change” wins is luck: the rate of false alarms that the others are held to."],
     )  # fmt: skip
     yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")

@@ -40,7 +40,7 @@ def html(summary: Data) -> str:
         *agent_sections(summary["configs"]), draw("reading"),
         Section("Comparisons", after=() if summary["comparisons"] else (nothing,), tone="claim"),
         *compared, _pairs(summary["comparisons"]), alarms,
-        draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
+        draw("plots", "Figures", figures(summary)), heat_map(summary), timeline(summary["trials"]),
         slots(summary["engine_use"]),
         *_other_sections(summary),
         draw("folded", definitions_section(summary["suite_quality"])) if summary["suite_quality"] else "",

@@ -80,7 +80,7 @@ def test_a_large_sweep_is_summarised_and_its_unscored_trials_stand_first() -> No
     listed = page.partition(f"{TRIALS} of 601")[2]
     assert listed.index("the server died") < listed.index(">pass<")
     assert f"{TASKS} of 201 tasks" in page and "EngineError: the server died" in page
-    assert heat_map(summary["trials"]).count("<tr>") == TASKS + 1
+    assert heat_map(summary).count("<tr>") == TASKS + 1
 
 
 def test_a_sweep_over_both_sides_of_a_split_has_a_page():
