@@ -268,7 +268,7 @@ def minimal_detectable_effect(
 
 def false_alarm_rate(groups: Sequence[Sequence[float]], *, seed: int = 0, repeats: int = 200) -> float | None:
     """A/A check: each task's repeats (0 or 1) are halved at random, and the halves compared like two configs.
-    The share of comparisons with p < 0.05; about 0.05 or less if the test is honest. None without two repeats a task."""
+    The share of comparisons with p < 0.05: about 0.05 at most if the test is honest. None without repeats of a task."""
     import numpy as np
 
     size = np.array([len(group) for group in groups if len(group) >= 2], dtype=int)
