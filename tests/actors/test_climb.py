@@ -201,3 +201,11 @@ def test_what_no_climb_can_be_is_refused_in_one_line(given, more, says):
     with pytest.raises(ConfigError) as refused:
         climb.prepare(SweepConfig.model_validate(given | more))
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_arm_in_mlflow_sums_engine_seconds_as_a_sweeps_run_does_and_knows_none_where_a_trial_does_not():
+    rows = [{"task": task, "passed": True, "engine_seconds": 2.5} for task in ("a", "b")]
+    known = dict.fromkeys(("tokens", "turns", "score", "self_pass"), 1.0)
+    rows = [known | row for row in rows]
+    assert climb_story._metrics(rows)["engine_seconds"] == 5.0
+    assert climb_story._metrics([*rows, rows[0] | {"engine_seconds": None}])["engine_seconds"] is None
