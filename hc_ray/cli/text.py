@@ -72,7 +72,7 @@ def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
     engines = {"solver": config.engine, "meta": config.engine, **config.roles}
     heading(f"Climb: {config.dataset} → {plan.out}")
     rows = [
-        *(("terms", line) for line in plan.says),
+        *(("" if place else "terms", line) for place, line in enumerate(plan.says)),
         ("cost", _climb_cost(plan.cost)),
         *((ROLES.get(role, role), _engine(engine)) for role, engine in engines.items()),
         ("sandbox", f"{sweep.sandbox}: {sweep.sandbox_why}"),
