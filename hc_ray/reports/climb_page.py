@@ -76,7 +76,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
-        spare=("tokens saved", "incumbent", "changed", "seeds", "stage"),
+        spare=("tokens saved", "stage", "seeds", "changed", "incumbent"),
     )
     yield Section(
         "Reasons of the proposers",
@@ -91,6 +91,7 @@ def _sections(summary: Data) -> Iterator[Section]:
              number(one["means"].get("weak_suite")), number(one["means"].get("tokens"), 0), one["accepted"] or "none")
             for one in summary["generations"]
         ],
+        spare=("self-test pass", "weak suites", "accepted"),
     )  # fmt: skip
     yield Section(
         "Proposers (shares with 95 % intervals)",

@@ -189,7 +189,7 @@ def curves_section(summary: Data) -> Section:
         if len(one["pass_at_k"]) > 1
         for k in one["pass_at_k"]
     ]  # fmt: skip
-    return Section("Pass@k over repeated seeds", columns, rows)
+    return Section("Pass@k over repeated seeds", columns, rows, spare=("selection efficiency",))
 
 
 def criteria_section(summary: Data) -> Section:

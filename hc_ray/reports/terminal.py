@@ -29,6 +29,8 @@ NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "
 STARTING = "starting engines and sandboxes"
 QUIET = 60.0
 """Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
+_WHOLE, _LEAST, _ENOUGH = 20, 8, 24
+"""Characters up to which a cell is no text that folds; that one which folds needs, and is well read with."""
 MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
@@ -71,10 +73,14 @@ def heading(text: str) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
-    grid = _grid(columns, numbers)
-    for row in rows:
-        grid.add_row(*(_cell(value) for value in row))
-    _console().print(grid)
+    grid, console, cells = _grid(columns, numbers), _console(), [[_cell(value) for value in row] for row in rows]
+    for row in cells:
+        grid.add_row(*row)
+    wide = [max([len(column), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
+    if sum(min(one, _WHOLE if one <= _WHOLE else _LEAST) + 2 for one in wide) <= console.width:
+        for column, one in zip(grid.columns, wide, strict=True):
+            column.no_wrap = one <= _WHOLE  # an interval and the like stand on one line, longer texts fold
+    console.print(grid)
 
 
 def tell(section: Section) -> None:
@@ -86,7 +92,7 @@ def tell(section: Section) -> None:
         say(note, style=style)
     if section.rows:
         texts = zip(section.columns, *section.rows, strict=True)
-        wide = {column: 2 + max(len(str(text)) for text in (column, *cells)) for column, *cells in texts}
+        wide = {column: 2 + min(_ENOUGH, max(len(str(text)) for text in (column, *cells))) for column, *cells in texts}
         for column in reversed([one for one in section.spare if one in wide]):
             if sum(wide.values()) > _console().width + 2:
                 del wide[column]
@@ -106,7 +112,8 @@ def _cell(value: Any) -> Text:
 
 
 class _Panel(Live):
-    """Rich's live display, which also removes what a narrowed window has folded of its last picture."""
+    """Rich's live display; it also removes what a narrowed window has folded of its last picture. What that moved out
+    of the window nobody can remove."""
 
     _widths: Sequence[int] = ()
 

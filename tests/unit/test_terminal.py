@@ -199,6 +199,14 @@ def test_a_table_without_room_leaves_out_its_spare_columns_from_the_last_on_and_
         assert [line.partition(": ")[2] for line in lines if "want of room" in line] == left
 
 
+def test_an_interval_stands_on_one_line_beside_a_text_that_folds(monkeypatch):
+    monkeypatch.setattr(terminal, "PLAIN_WIDTH", 53)
+    rows = [("hc", "wide: temperatures=[0.7,0.9], samples=8", "0.50 [0.22, 0.78]", "not measured")]
+    lines = said(table, ("agent", "config", "blind pass", "self-test pass"), rows).splitlines()
+    assert "0.50 [0.22, 0.78]" in lines[1] and "not measured" in lines[1] and "samples=8" in lines[-1]
+    assert max(map(len, lines)) <= 53
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])
 def test_durations_read_well(seconds: float, text: str) -> None:
     assert clock(seconds) == text
