@@ -189,13 +189,13 @@ def tell_status(found: Mapping[str, Any]) -> None:
         for line in found["engines"]:
             say(line)
         tell(Section("", NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]]))
-    columns = ("running task", "agent", "seed", "stage", "best self-test score", "seconds")
+    columns = ("running task", "agent", "seed", "stage", "best self-tests", "seconds")
     rows = [
         (trial["task"], trial["agent"], trial["seed"], trial["stage"],
          "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
         for trial in found["running"]
     ]  # fmt: skip
-    tell(Section("", columns, rows))
+    tell(Section("", columns, rows, spare=("best self-tests", "seed")))
     if found["last_event"]:
         say(f"last event: {found['last_event']['type']}, {clock(found['last_event']['seconds_ago'])} ago", style="dim")
     for error in found["errors"]:
