@@ -121,7 +121,8 @@ def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig,
     told = {}
     for engine, profile, _ in models.values():
         guessed = profile.measured.startswith("not measured")
-        sets = "".join(f", {key}: {value}" for key, value in own_settings(profile).items())
+        sets = ", ".join(f"{key}: {value}" for key, value in own_settings(profile).items())
+        sets = f"; unless set otherwise {sets}" if sets else ""
         looked = seen.get(engine)
         assumed = engine.context_tokens is None and looked is not None and looked.context is None
         why = for_context(profile.context_tokens, assumed=assumed)[1] if guessed else f"measured for this model{sets}"

@@ -103,16 +103,16 @@ def _nearest(loc: Loc, places: Places) -> Loc:
     return next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in places)
 
 
-def exported_settings(file: str) -> dict[str, Any]:
-    """The settings of a file that ``export best`` wrote, as data. Raises ``ConfigError`` for another file, and for one
-    that was changed since."""
+def exported_config(file: str) -> dict[str, Any]:
+    """What ``export best`` or a climb wrote; its ``settings`` as data. Raises ``ConfigError`` for another file, and for
+    one that was changed since."""
     document, _ = _read(Path(file))
     settings = document.get("settings")
     if not isinstance(settings, dict) or "sha256" not in document:
         raise ConfigError(f"--from {file}: not a file that `hc-ray export best` wrote")
     if digest_of({name: value for name, value in document.items() if name != "sha256"}) != document["sha256"]:
         raise ConfigError(f"--from {file}: changed since its export (its SHA-256 differs); change settings with --set")
-    return changed({}, settings)
+    return document | {"settings": changed({}, settings)}
 
 
 def find_config(config: str | Path) -> Path:

@@ -69,6 +69,8 @@ def sweep(
 
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
+        if from_ is not None:
+            plan = plan.model_copy(update={"notes": (*plan.notes, *_tuned(from_, plan))})
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
@@ -110,11 +112,11 @@ def _settings(
     is named, a resume takes its own, as they are ``stored``, and a new start those of the shipped file ``default``,
     whatever is called so in the folder that it is started from."""
     if start is not None:
-        from hc_ray.cli.config_loader import exported_settings
+        from hc_ray.cli.config_loader import exported_config
 
         if config is not None:
             raise ConfigError(f"--from {start}: give it or the config file {config}, not both")
-        return config_from(None, flags, base=exported_settings(start), sets=sets)
+        return config_from(None, flags, base=exported_config(start)["settings"], sets=sets)
     if resume and flags["--out"] is None and config is None:
         raise ConfigError("--resume needs -o OUT, the folder of what is to be continued")
     base = None
@@ -122,6 +124,16 @@ def _settings(
         base = stored(flags["--out"]) if resume else None
         config = None if resume else str(configs_dir() / f"{default}.yaml")
     return config_from(config, flags, base=base, sets=sets)
+
+
+def _tuned(start: str, plan: Any) -> list[str]:
+    """Which of the tasks to run an exported config was tuned on."""
+    from hc_ray.cli.config_loader import exported_config
+
+    tuned = exported_config(start).get("tuned_on") or ()
+    among, planned = sum(task.name in tuned for task in plan.taken), len(plan.taken)
+    told = f"{start}: tuned on {among} of these {planned} tasks"
+    return [f"{told}, whose pass rates say too much of it (docs/protocol.md)" if among else told] if tuned else []
 
 
 def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as_json: bool) -> int:

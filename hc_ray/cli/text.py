@@ -6,6 +6,7 @@ from typing import Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
+from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.page import NOT_MEASURED, VERDICTS, Section, number
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
@@ -70,14 +71,38 @@ def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
     config = sweep.config
     engines = {"solver": config.engine, "meta": config.engine, **config.roles}
     heading(f"Climb: {config.dataset} → {plan.out}")
-    for line in plan.says:
-        say(line)
-    for role, engine in engines.items():
-        say(f"{ROLES.get(role, role)} {_engine(engine)}")
-    for line in (f"sandbox {sweep.sandbox}: {sweep.sandbox_why}", *sweep.notes):
-        say(line)
+    rows = [
+        *(("" if place else "terms", line) for place, line in enumerate(plan.says)),
+        ("cost", _climb_cost(plan.cost)),
+        *((ROLES.get(role, role), _engine(engine)) for role, engine in engines.items()),
+        ("sandbox", f"{sweep.sandbox}: {sweep.sandbox_why}"),
+        ("runs on", sweep.place),
+        *(("note", note) for note in sweep.notes),
+    ]
+    if plan.known:
+        rows.append(("already done", _climbed(plan.known)))
+    table(("", ""), rows)
     if whole:
         say("tasks: " + ", ".join(task.name for task in sweep.taken), style="dim")
+
+
+def _climb_cost(cost: Sequence[tuple[int, float]] | None) -> str:
+    if cost is None:
+        return "time not yet known"
+    race, confirmation, whole = (f"about {clock(seconds)} ({tokens:,} tokens)" for tokens, seconds in cost)
+    return f"at most {race} a generation, {confirmation} more to confirm one change, {whole} in all"
+
+
+def _climbed(known: Sequence[Any]) -> str:
+    """How far a climb is, by its records."""
+    open_ = {one.proposal.generation for one in known if one.decision is None}
+    done = {one.proposal.generation for one in known} - open_
+    spent = max((one.decision.tokens for one in known if one.decision), default=0)
+    changes = [change_of(one.proposal.model_dump(mode="json"), most=40) for one in known
+               if one.accepted and one.proposal.knob]  # fmt: skip
+    under_way = "; another is under way" if open_ else ""
+    return (f"{counted(len(done), 'generation')} ({spent:,} tokens), accepted: {', '.join(changes) or 'no change'}"
+            f"{under_way}")  # fmt: skip
 
 
 def _first(rows: Sequence[Sequence[str]], count: int, columns: Sequence[str]) -> Section:
@@ -164,13 +189,13 @@ def tell_status(found: Mapping[str, Any]) -> None:
         for line in found["engines"]:
             say(line)
         tell(Section("", NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]]))
-    columns = ("running task", "agent", "seed", "stage", "best self-test score", "seconds")
+    columns = ("running task", "agent", "seed", "stage", "best self-tests", "seconds")
     rows = [
         (trial["task"], trial["agent"], trial["seed"], trial["stage"],
          "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
         for trial in found["running"]
     ]  # fmt: skip
-    tell(Section("", columns, rows))
+    tell(Section("", columns, rows, spare=("best self-tests", "seed")))
     if found["last_event"]:
         say(f"last event: {found['last_event']['type']}, {clock(found['last_event']['seconds_ago'])} ago", style="dim")
     for error in found["errors"]:

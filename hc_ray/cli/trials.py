@@ -58,7 +58,9 @@ def _listed(rows: list[dict[str, Any]]) -> Section:
     ]  # fmt: skip
     columns, end = ("trial", "task", "agent", "seed", "verdict"), ("self-tests", "tokens")
     hint = f"{len(rows)} finished trials; hc-ray show OUT/TRIAL explains one"
-    return Section("", (*columns, *end), told, numbers=("seed", *end), after=[hint])
+    return Section(
+        "", (*columns, *end), told, numbers=("seed", *end), after=[hint], spare=("tokens", "self-tests", "seed", "task")
+    )
 
 
 def _place(trial: str) -> tuple[str, str]:

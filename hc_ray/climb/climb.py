@@ -32,8 +32,8 @@ class Climb:
         tell: Callable[[Record], None] = lambda record: None,
     ) -> None:  # fmt: skip
         """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
-        use. ``learned_from``: the tasks that installed skills were learned from. ``tell`` hears every record as it is
-        written. Raises ``OutputError`` where the store holds another climb."""
+        use. ``learned_from``: the tasks that installed skills were learned from. ``tell`` hears every proposal and
+        every decision as soon as it is made. Raises ``OutputError`` where the store holds another climb."""
         self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
         """``site``: the incumbent."""
         self._evaluator, self._store, self._ask = evaluator, store, ask
@@ -77,10 +77,6 @@ class Climb:
             return "tokens"
         return "confirmations" if self.failed >= self.config.confirmations else "generations"
 
-    def _write(self, record: Record) -> None:
-        self._store.write(record.path, readable_json(record))
-        self._tell(record)
-
     def _learn(self, records: Sequence[Record]) -> None:
         """Take over what a decided generation says."""
         self.history += records
@@ -98,17 +94,20 @@ class Climb:
     def _generation(self, number: int, proposals: list[Proposal]) -> list[Record]:
         """``proposals``: those that are stored already."""
         trials = Generation(number, self.site, self.tasks, self.config, self._evaluator,
-                            spent=self.tokens, failed=self.failed, learned_from=self._learned_from)  # fmt: skip
+                            spent=self.tokens, failed=self.failed, learned_from=self._learned_from,
+                            tell=self._tell)  # fmt: skip
         if self._aggregates is None:
             trials.baseline()
             self._aggregates = trials.aggregates()
         for place in range(len(proposals), PROPOSERS):
             proposals.append(self._proposal(number, place, proposals))
-            self._write(Record(proposal=proposals[-1]))
+            record = Record(proposal=proposals[-1])
+            self._store.write(record.path, readable_json(record))
+            self._tell(record)
         decisions = trials.decide(proposals)
         records = [Record(proposal=one, decision=made) for one, made in zip(proposals, decisions, strict=True)]
         for record in records:
-            self._write(record)
+            self._store.write(record.path, readable_json(record))
         return records
 
     def _proposal(self, number: int, place: int, others: Sequence[Proposal]) -> Proposal:

@@ -1,11 +1,11 @@
 """One generation: its changes race against the incumbent, look after look, and what is ahead is confirmed with both on
 fresh seeds. Trials are run by the evaluator; everything else here is counting."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Stage, aggregate
 from hc_ray.climb.knobs import Site
-from hc_ray.climb.proposals import Decision, Proposal, Verdict
+from hc_ray.climb.proposals import Decision, Proposal, Record, Verdict
 from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
 from hc_ray.domain.seeds import seed_of
 
@@ -20,14 +20,17 @@ class Generation:
     def __init__(
         self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *,
         spent: int, failed: int = 0, learned_from: Set[str] = frozenset(),
+        tell: Callable[[Record], None] = lambda record: None,
     ) -> None:  # fmt: skip
         """``spent``: what the climb has cost so far; ``failed``: confirmations since its incumbent changed;
-        ``learned_from``: tasks on which no change of ``use_skills`` is judged."""
+        ``learned_from``: tasks on which no change of ``use_skills`` is judged; ``tell`` hears each decision as soon as
+        it is made, without what is known at the end of the generation only."""
         self.number, self.site, self.tasks, self.config, self._evaluator = number, site, tasks, config, evaluator
         self.tokens, self._failed, self._learned = spent, failed, set(tasks) & learned_from
         self._outcomes: dict[str, dict[tuple[str, int], Outcome]] = {CONTROL: {}}
         self._evidence: dict[str, tuple[Evidence, ...]] = {}
         self._decided: dict[str, Decision] = {}
+        self._tell = tell
 
     def aggregates(self, arm: str = CONTROL) -> Aggregates:
         return aggregate(self._outcomes.get(arm, {}).values())
@@ -123,3 +126,4 @@ class Generation:
 
     def _end(self, name: str, verdict: Verdict, why: str) -> None:
         self._decided[name] = Decision(verdict=verdict, why=why, evidence=self._evidence.get(name, ()))
+        self._tell(Record(proposal=self._changes[name], decision=self._decided[name]))

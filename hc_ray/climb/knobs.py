@@ -61,8 +61,6 @@ class Knob(NamedTuple):
     """Of a number: the climb's lowest and highest value, and the guardrail, how far one change may move it."""
     needs: tuple[str, ...] = ()
     """The traits of a site that it needs to have an effect on ``hc``."""
-    replay: Literal["no", "less", "yes"] = "no"
-    """Whether stored pass matrices show it; ``less``: that of smaller values only."""
     acts: Callable[[Site], Any] | None = None
     """What it comes to, where different values can come to the same."""
     turner: Literal["climb", "sweep"] = "climb"
@@ -134,14 +132,14 @@ _TABLE = (
     Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",)),
     Knob("solver.greedy", (1, 6, 1), ("several plans", "more than one fresh candidate"), acts=_greedy),
     Knob("solver.plans"),
-    Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",), replay="less"),
+    Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",)),
     Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"),
          acts=lambda site: max(site.solver.samples, site.solver.samples_max)),
     Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round")),
-    Knob("solver.max_rounds", (1, 10, 1), replay="less"),
+    Knob("solver.max_rounds", (1, 10, 1)),
     Knob("solver.max_turns", (5, 100, 5)),
-    Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",), replay="less"),
-    Knob("solver.selector", None, ("several candidates",), replay="yes"),
+    Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",)),
+    Knob("solver.selector", None, ("several candidates",)),
     Knob("solver.feedback", None, ("repairs, or new starts after more than one round",)),
     Knob("solver.hint"),
     Knob("solver.decompose"),

@@ -3,6 +3,7 @@ history; no task's name, no output of a test. What it answers is clipped like an
 nothing that can be used, the rules take its turn."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ MEANING = {
     "tokens": "of a trial, prompts and answers together",
 }
 """What the figures of ``evaluation.FACTS`` say, for a model."""
+_ENDED = "ended by "
 _HISTORY = 20
 """Changes that it is told of, the newest."""
 
@@ -99,10 +101,15 @@ def suggest(moment: Moment, complete: Ask) -> Proposal:
 
 def _aggregates(seen: Aggregates) -> str:
     told = {"tasks": seen.tasks, "trials": seen.trials, "pass rate": seen.pass_rate or 0.0, **seen.means}
-    return "\n".join(
-        f"- {name.replace('_', ' ')}: {value:g}" + (f" ({MEANING[name]})" if name in MEANING else "")
-        for name, value in told.items()
-    )
+    return "\n".join(f"- {name.replace('_', ' ')}: {value:g}{_meaning(name)}" for name, value in told.items())
+
+
+def _meaning(name: str) -> str:
+    if name == f"{_ENDED}complete":
+        return " (share of searches that ended since a candidate passed all self-tests that judge)"
+    if name.startswith(_ENDED):
+        return f" (share of searches that reached their limit of {name.removeprefix(_ENDED)})"
+    return f" ({MEANING[name]})" if name in MEANING else ""
 
 
 def _knob(knob: Knob, site: Site) -> str:
@@ -113,7 +120,10 @@ def _knob(knob: Knob, site: Site) -> str:
         may = ("its first name, " if knob.kind == "lead" else "") + "one of " + ", ".join(map(json.dumps, knob.options))
     else:
         may = "a text of at most 150 characters"
-    return f"- {knob.key} (now {json.dumps(knob.at(site.solver))}; {may}): {knob.meaning}"
+    # What holds for the style ``loop`` alone comes last in a description.
+    general, _, loop = re.sub(r"(; s|S)tyle ``loop``: ", "\n", knob.meaning).partition("\n")
+    meaning = loop[:1].upper() + loop[1:] if loop and site.solver.agent_style == "loop" else general
+    return f"- {knob.key} (now {json.dumps(knob.at(site.solver))}; {may}): {meaning}"
 
 
 def _told(record: Record) -> str:

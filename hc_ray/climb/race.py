@@ -85,6 +85,7 @@ class Evidence(Value):
         on = f"{_counted(self.tasks, 'task')} with {_counted(self.seeds, 'seed')}"
         saved = self.saved or 0.0
         tokens = f"{abs(saved):.0f} {'more' if saved < 0 else 'fewer'} tokens a trial"
+        tokens += f" (p {self.saved_p:.4f})" if self.saved_p < 1 else ""
         return f"{lead} on {on}, one-sided p {self.p:.4f}, {tokens}"
 
 

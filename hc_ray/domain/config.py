@@ -107,7 +107,7 @@ class SolverConfig(DescribedValue):
     max_rounds: int = Field(10, ge=1, le=10)
     """Maximum number of rounds of implementing and verifying."""
     max_turns: int = Field(30, ge=1)
-    """Maximum number of solver answers: of all candidates together, or of each lineage (style ``loop``)."""
+    """Solver answers of all candidates together, at most; style ``loop``: answers of each lineage, at most."""
     repairs: int = Field(2, ge=0, le=10)
     """Repairs per lineage."""
     selector: SelectorName = "posterior"

@@ -15,7 +15,7 @@ from hc_ray.domain.events import ProcessorUse
 LOOK_SECONDS = 10.0
 SANDBOXES = "tests and commands"
 OTHER = "other processes"
-ORPHANS = "ended orphans, killed sandboxes among them"
+ORPHANS = "processes that ended with their sandbox"
 """What process 1 has waited for, since nobody else was left."""
 _WHOLE = (OTHER, "Ray", "Docker", "engine")
 """Kinds that what they start belongs to, too."""

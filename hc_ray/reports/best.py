@@ -93,6 +93,7 @@ def exported(stores: Stores) -> Found:
         found={name: one[name] for name in ("blind_pass", *_COUNTS)},
         among=len(found["configs"]),
         sweeps=sweep["directories"],
+        tuned_on=sorted({row["task"] for row in summary["trials"] if row["split"] == "dev"}),
         settings={**shared, "agents": [one["agent"]], **own},
     )
 

@@ -12,7 +12,9 @@ from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
 from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
-_TONES = {"meta-reasoner": "good", "rules": "good", "tpe": "third", "no change": "soft"}
+_TONES = {"meta-reasoner": "good", "rules": "other", "tpe": "third", "no change": "soft"}
+_ENDS = {"generations": "the last of its generations", "tokens": "its token budget",
+         "confirmations": "the last confirmation that it could fail"}  # fmt: skip
 _ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
 """How far beside its generation a proposer's points stand, so that they do not hide each other."""
 
@@ -31,7 +33,7 @@ def climb_html(summary: Data) -> str:
              draw("plots", f"Figures ({says})", _plots(summary)), *rest]  # fmt: skip
     if summary["trials"]:
         first, *notes = agent_sections(summary["configs"])
-        parts += [first._replace(title=f"Configs ({says})"), *notes, heat_map(summary["trials"]),
+        parts += [first._replace(title=f"Configs ({says})"), *notes, heat_map(summary),
                   timeline(summary["trials"]), *listings(summary)]  # fmt: skip
     return draw("document", f"hc-ray climb: {head.title}", parts)
 
@@ -43,7 +45,7 @@ def _sections(summary: Data) -> Iterator[Section]:
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
     state = "not ended; to continue: hc-ray climb --resume -o OUT"
     if climb["ended_by"]:
-        state = f"ended by {climb['ended_by']}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
+        state = f"ended by {_ENDS[climb['ended_by']]}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
     open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
     done = len({one["generation"] for one in summary["proposals"]} - open_)
     came = "; ".join(f"{change_of(one)} (generation {one['generation']}, {one['proposer']})" for one in accepted)
@@ -74,6 +76,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
+        spare=("tokens saved", "stage", "seeds", "changed", "incumbent"),
     )
     yield Section(
         "Reasons of the proposers",
@@ -88,16 +91,18 @@ def _sections(summary: Data) -> Iterator[Section]:
              number(one["means"].get("weak_suite")), number(one["means"].get("tokens"), 0), one["accepted"] or "none")
             for one in summary["generations"]
         ],
+        spare=("self-test pass", "weak suites", "accepted"),
     )  # fmt: skip
     yield Section(
         "Proposers (shares with 95 % intervals)",
-        ("proposer", "proposed", "refused", "undecided", "decided", "confirmations", "accepted", "of decided",
-         "of confirmations"),
+        ("proposer", "proposed", "refused", "undecided", "decided", "confirmations", "accepted",
+         "accepted of decided", "accepted of confirmations"),
         [
             (name, *(one[key] for key in ("proposed", "refused", "undecided", "decided", "confirmations", "accepted")),
              interval_of(one["of_decided"]), interval_of(one["of_confirmations"]))
             for name, one in summary["proposers"].items()
         ],
+        spare=("accepted of confirmations", "accepted of decided", "undecided", "refused"),
         after=["Whatever “no change” wins is luck: the rate of false alarms that the others are held to."],
     )  # fmt: skip
     yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")
@@ -115,6 +120,7 @@ def _row(one: Data) -> Sequence[Any]:
         delta = NOT_MEASURED if look["delta"] is None else f"{look['delta']:+.3f}"
         told = [look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
                 str(look["seeds"]), number(look["saved"], 0)]  # fmt: skip
+        told[-1] += f" (p {look['saved_p']:.4f})" if look["saved_p"] < 1 else ""
     return (one["generation"], one["proposer"], change_of(one), verdict, *told)
 
 
@@ -138,7 +144,8 @@ def _plots(summary: Data) -> list[str]:
         for name in summary["proposers"]
     ]  # fmt: skip
     path = draw("xy", Plot([incumbent, *proposed], "generation", "blind pass rate", ticks))
-    points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted."
+    points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted. "
+    points += "Each generation has seeds of its own, so an incumbent's rate also moves by chance."
     told = {"share of suites that can tell": ("weak_suite", "bar"), "validity (audit)": ("validity", "good"),
             "fault detection (audit)": ("fault_detection", "other")}  # fmt: skip
     series = [

@@ -6,7 +6,7 @@ from typing import Any
 
 from hc_ray.climb.climb import DECLARED, PROPOSERS
 from hc_ray.climb.generation import SEEDS
-from hc_ray.climb.proposals import Record
+from hc_ray.climb.proposals import Proposal, Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
@@ -89,7 +89,7 @@ def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[
     first suggested it."""
     found = {_solver(start): "start"}
     for one in (record.proposal for record in records):
-        found.setdefault(_solver(one.solver.model_dump(mode="json")), f"{one.generation}-{one.place} {one.proposer}")
+        found.setdefault(_solver(one.solver.model_dump(mode="json")), _label(one))
     for store in stores.values():
         for config in read_sweep(store)["configs"]:
             solver = {key: value for key, value in config["settings"].items() if key.startswith("solver.")}
@@ -114,7 +114,7 @@ def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list
             "trials": control.trials if control else 0,
             "means": control.means if control else {},
             "validity": quality.get("validity"), "fault_detection": quality.get("fault_detection"),
-            "accepted": accepted.path if accepted else None,
+            "accepted": _label(accepted.proposal) if accepted else None,
             "tokens": next((record.decision.tokens for record in own if record.decision), None),
         })  # fmt: skip
     return found
@@ -123,7 +123,11 @@ def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list
 def _incumbent(records: Sequence[Record], generation: int) -> str:
     before = [one.proposal for one in records if one.accepted and one.proposal.knob
               and one.proposal.generation < generation]  # fmt: skip
-    return f"{before[-1].generation}-{before[-1].place} {before[-1].proposer}" if before else "start"
+    return _label(before[-1]) if before else "start"
+
+
+def _label(one: Proposal) -> str:
+    return f"{one.generation}-{one.place} {one.proposer}"
 
 
 def _audited(store: Store) -> tuple[int, dict[str, Any]]:

@@ -88,12 +88,10 @@ def figures(summary: Data) -> list[str]:
     if not splits & {"holdout", "all"}:
         names["holdout (not measured)"] = TONES["holdout"]
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
-    steps = "A sweep has no steps: it stands in the report of a climb."
     return [
         rates_figure("Blind pass rate", rates, names),
         _internal(summary),
         testgen_figure(summary),
-        draw("figure", "Suite quality by climb step", "", steps),
     ]
 
 
@@ -133,8 +131,9 @@ def testgen_figure(summary: Data) -> str:
     return rates_figure("Blind pass rate by test generation (hc)", rates)
 
 
-def heat_map(rows: Sequence[Data]) -> str:
+def heat_map(summary: Data) -> str:
     """Pass share of each task under each agent and config, as a table."""
+    rows = summary["trials"]
     cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         cells[row["task"]][row["label"]].append(row["passed"])
@@ -142,7 +141,7 @@ def heat_map(rows: Sequence[Data]) -> str:
               for task, own in cells.items()}  # fmt: skip
     told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
     told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
-    arms = list(dict.fromkeys(row["label"] for row in rows))
+    arms = list(dict.fromkeys(one["label"] for one in summary["configs"]))
     says = "Passed of scored trials; ? marks unscored ones."
     if len(told) < len(cells):
         says += f" {len(told)} of {len(cells)} tasks: those on which the configs differ most."

@@ -31,8 +31,8 @@ class Section(NamedTuple):
     after: Sequence[str] = ()
     tone: str = "soft"
     """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a word of ``TONES``."""
-    wide: Sequence[str] = ()
-    """Columns that only the page has room for."""
+    spare: Sequence[str] = ()
+    """Columns that a terminal without room for all leaves out, the last first."""
 
 
 def draw(macro: str, *values: Any) -> str:

@@ -25,6 +25,8 @@ from hc_ray.domain.value import Value
 
 WINDOW = 20.0
 """Seconds over which the token rate is taken."""
+STAGES = {"act": "command", "round": "running tests", "submit": "grading"}
+"""What actions are called that would say little by their own name."""
 SLOTS = {"sandbox_slot": "sandboxes", "verifier_slot": "gradings"}
 
 
@@ -224,12 +226,12 @@ def _advance(trial: RunningTrial, event: Event) -> None:
         admitted = "" if event.admitted is None else f", {event.admitted} admitted"
         trial.stage = f"tests: {event.category} {event.generated}{admitted}"
     elif isinstance(event, TurnStart):
-        trial.stage = f"turn {event.turn}/{event.max_turns}" + (f" {event.subtask}" if event.subtask else "")
+        trial.stage = f"turn {event.turn}/{event.max_turns}" if event.turn else "writing tests"
     elif isinstance(event, Action):
-        trial.stage = event.name.replace("_", " ")
+        trial.stage = STAGES.get(event.name, event.name.replace("_", " "))
     elif isinstance(event, VerifyComplete):
-        trial.stage = f"verified {event.candidate}: {event.passing}/{event.total}"
         if event.total:
+            trial.stage = f"self-tests of {event.candidate}: {event.passing}/{event.total}"
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, Heartbeat):
         trial.tokens = event.prompt_tokens + event.completion_tokens

@@ -175,7 +175,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
     scored = [row for row in rows if row["passed"] is not None]
     tried = [row for row in scored if row["self_pass"] is not None]
     with_progress = [row for row in scored if row["progress"] is not None]
-    tokens, engine_seconds = _total(rows, "tokens"), _total(rows, "engine_seconds")
+    tokens, engine_seconds = total(rows, "tokens"), total(rows, "engine_seconds")
     passes = sum(row["passed"] for row in scored)
     return {
         "agent": agent, "config": rows[0]["config"], "label": rows[0]["label"], "config_hash": config_hash,
@@ -195,7 +195,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "tokens_per_trial": None if tokens is None else tokens / len(rows),
         "tokens_per_pass": None if tokens is None or not passes else tokens / passes,
         "engine_seconds": engine_seconds,
-        "seconds": _total(rows, "seconds"), "turns": mean_of(rows, "turns"), "score": mean_of(scored, "score"),
+        "seconds": total(rows, "seconds"), "turns": mean_of(rows, "turns"), "score": mean_of(scored, "score"),
         "bits": sum(len(row["bits"]) for row in rows),
         **{name: _only(rows, name) for name in ("timeout_multiplier", "sandbox", "grading", "network")},
         "witness": _counted(row["witness"] for row in scored),
@@ -227,7 +227,7 @@ def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
     return [row[field] for row in rows if row[field] is not None]
 
 
-def _total(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
+def total(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
     """A sum over all trials; None unless every trial knows its share, so that a gap never looks like thrift."""
     known = _known(rows, field)
     return sum(known) if known and len(known) == len(rows) else None
@@ -271,7 +271,8 @@ def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[
         "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),
         # What checks the harness asks no model, whatever engine stands in the settings.
         "model": models_of(config) if asks or not rows else None,
-        "config": config, "task_digests": sorted({str(row["task_digest"]) for row in rows}),
+        "config": config, "task_digests": sorted({*(task["digest"] for task in sweep.get("tasks") or ()),
+                                               *(str(row["task_digest"]) for row in rows)}),
         "tasks": len({row["task"] for row in rows}), "trials": len(rows),
         "planned_trials": sweep.get("planned_trials"), "versions": sweep.get("versions") or {},
         "git_sha": sweep.get("git_sha") or (sweep.get("versions") or {}).get("git_sha"),

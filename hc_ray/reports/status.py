@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +14,8 @@ from hc_ray.machine.owner import is_alive, machine
 from hc_ray.reports.progress import SweepState
 from hc_ray.reports.report import finished, read_sweep
 
+_TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
+"""How a line of the journal begins that tells of a trial, and what stands in an error's."""
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone."""
 
@@ -23,8 +25,7 @@ def status_of(store: Store) -> dict[str, Any]:
     sweep = read_sweep(store)
     done = set(finished(store))
     owner = _owner(store)
-    events = _events(store)
-    last = events[-1] if events else None
+    events, last = _events(store, {name.encode() for name in done})
     state = _told(events)
     running = [
         {"trial": name, **asdict(trial), "seconds": round(time.time() - trial.started, 1)}
@@ -57,16 +58,22 @@ def _owner(store: Store) -> str | None:
     return "running" if time.time() - float(lease.get("renewed_at") or 0) < SILENT else "gone"
 
 
-def _events(store: Store) -> list[Event]:
-    """The events of the journal, oldest first; a segment that is being rewritten is skipped."""
-    events, kinds = list[Event](), TypeAdapter[Event](Event)
+def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:
+    """Of the journal, oldest first, what is not of trials that are ``done``, and errors; and its last event. Only that
+    is read as JSON: a large sweep has millions. A line that is being rewritten is skipped."""
+    events, kinds, lines = list[Event](), TypeAdapter[Event](Event), list[bytes]()
+
+    def read(line: bytes) -> list[Event]:
+        try:
+            return [kinds.validate_json(line)]
+        except ValueError:
+            return []
+
     for path in store.list("events"):
-        for line in store.read(path).splitlines():
-            try:
-                events.append(kinds.validate_json(line))
-            except ValueError:
-                continue
-    return events
+        for line in (lines := store.read(path).splitlines()):
+            if line[len(_TRIAL) : line.find(b'"', len(_TRIAL))] not in done or _ERROR in line:
+                events += read(line)
+    return events, next((one for line in reversed(lines) for one in read(line)), None)
 
 
 def _told(events: Iterable[Event]) -> SweepState:

@@ -40,7 +40,7 @@ def html(summary: Data) -> str:
         *agent_sections(summary["configs"]), draw("reading"),
         Section("Comparisons", after=() if summary["comparisons"] else (nothing,), tone="claim"),
         *compared, _pairs(summary["comparisons"]), alarms,
-        draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
+        draw("plots", "Figures", figures(summary)), heat_map(summary), timeline(summary["trials"]),
         slots(summary["engine_use"]),
         *_other_sections(summary),
         draw("folded", definitions_section(summary["suite_quality"])) if summary["suite_quality"] else "",
@@ -81,17 +81,23 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
         )
         for one in configs
     ]  # fmt: skip
-    named = any(one["config"] for one in configs)
+    named, unscored = any(one["config"] for one in configs), any(one["unscored"] for one in configs)
+    splits = {one["split"] for one in configs}
+    same = [column for place, column in enumerate(columns) if len({row[place] for row in rows}) == 1]
+    told = {"split", "retried", "time limit ×", *(() if named else ("config",))} & {*same}  # what differs is a column
+    told |= set() if unscored else {"unscored as fails"}
+    kept = [place for place, column in enumerate(columns) if column not in told]
     yield Section(
-        "Agents (pass rates with 95 % confidence intervals)",
-        columns,
-        rows,
-        numbers=("tasks", "trials", "unscored", "tokens/trial", "tokens/pass", "engine s", "wall s"),
-        wide=("weak suites", "ties", "unscored as fails", "retried", "time limit ×", *(() if named else ("config",))),
-    )
+        f"Agents{f' on {splits.pop()}' if len(splits) == 1 else ''} (pass rates with 95 % confidence intervals)",
+        [columns[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        numbers=("tasks", "trials", "unscored", "weak suites", "ties", "retried", "tokens/trial", "tokens/pass",
+                 "engine s", "wall s"),
+        spare=("unscored", "split", "trials", "tokens/pass", "wall s", "engine s", *(() if named else ("config",)),
+               "weak suites", "ties", "unscored as fails", "retried", "time limit ×"),
+    )  # fmt: skip
     rates = ", ".join(f"{one['label']} {interval_of(one['blind_pass_unscored_as_fail'])}" for one in configs)
     as_fails = f"blind pass rate if unscored trials count as fails: {rates}" if rates else "no finished trial"
-    unscored = any(one["unscored"] for one in configs)
     had = {
         "weak_suites": "had a suite that tells no state from another",
         "silent": "had nothing to tell the submitted candidate from one that behaves differently",
@@ -183,7 +189,7 @@ def curves_section(summary: Data) -> Section:
         if len(one["pass_at_k"]) > 1
         for k in one["pass_at_k"]
     ]  # fmt: skip
-    return Section("Pass@k over repeated seeds", columns, rows)
+    return Section("Pass@k over repeated seeds", columns, rows, spare=("selection efficiency",))
 
 
 def criteria_section(summary: Data) -> Section:

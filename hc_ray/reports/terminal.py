@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import IO, Any, Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleRenderable, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +29,8 @@ NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "
 STARTING = "starting engines and sandboxes"
 QUIET = 60.0
 """Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
+_WHOLE, _LEAST, _ENOUGH = 20, 8, 24
+"""Characters up to which a cell is no text that folds; that one which folds needs, and is well read with."""
 MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
@@ -69,10 +73,14 @@ def heading(text: str) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
-    grid = _grid(columns, numbers, fold=True)
-    for row in rows:
-        grid.add_row(*(_cell(value) for value in row))
-    _console().print(grid)
+    grid, console, cells = _grid(columns, numbers), _console(), [[_cell(value) for value in row] for row in rows]
+    for row in cells:
+        grid.add_row(*row)
+    wide = [max([len(column), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
+    if sum(min(one, _WHOLE if one <= _WHOLE else _LEAST) + 2 for one in wide) <= console.width:
+        for column, one in zip(grid.columns, wide, strict=True):
+            column.no_wrap = one <= _WHOLE  # an interval and the like stand on one line, longer texts fold
+    console.print(grid)
 
 
 def tell(section: Section) -> None:
@@ -83,10 +91,16 @@ def tell(section: Section) -> None:
     for note in section.notes:
         say(note, style=style)
     if section.rows:
-        shown = [place for place, column in enumerate(section.columns) if column not in section.wide]
-        columns = [section.columns[place] for place in shown]
+        texts = zip(section.columns, *section.rows, strict=True)
+        wide = {column: 2 + min(_ENOUGH, max(len(str(text)) for text in (column, *cells))) for column, *cells in texts}
+        for column in reversed([one for one in section.spare if one in wide]):
+            if sum(wide.values()) > _console().width + 2:
+                del wide[column]
+        shown = [place for place, column in enumerate(section.columns) if column in wide]
         rows = [[row[place] for place in shown] for row in section.rows]
-        table(columns, rows, numbers=section.numbers)
+        table([section.columns[place] for place in shown], rows, numbers=section.numbers)
+        if left := [column for column in section.columns if column not in wide]:
+            say(f"left out for want of room: {', '.join(left)}", style="dim")
     for note in section.after:
         say(note, style=style)
 
@@ -95,6 +109,20 @@ def _cell(value: Any) -> Text:
     text = "" if value is None else str(value)
     tone = TONES.get(text.split(":")[0].split(" ")[0], "")
     return Text(printable(text), style=STYLES.get(tone, ""))
+
+
+class _Panel(Live):
+    """Rich's live display; it also removes what a narrowed window has folded of its last picture. What that moved out
+    of the window nobody can remove."""
+
+    _widths: Sequence[int] = ()
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        folded = sum(max(0, wide - 1) // self.console.width for wide in self._widths)
+        self._widths = [Segment.get_line_length(line) for line in self.console.render_lines(self.renderable, pad=False)]
+        erase = (ControlType.ERASE_IN_LINE, 2)
+        away = Control(ControlType.CARRIAGE_RETURN, erase, *((ControlType.CURSOR_UP, 1), erase) * folded)
+        return [*([away] if folded else ()), *super().process_renderables(renderables)]
 
 
 class Progress:
@@ -121,7 +149,7 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
+            self._live = _Panel(
                 get_renderable=self.render, console=self._console, refresh_per_second=4, redirect_stderr=False
             )
             self._live.start()
@@ -194,21 +222,19 @@ class Progress:
                 Text(f"{state.failed} failed", style="red"),
                 Text(f"{state.unscored} unscored", style="yellow" if state.unscored else "dim"),
             )
+            late = state.step is None and silent is not None and silent > QUIET
             facts = [f"{clock(state.elapsed())} elapsed"]
             if state.step is None:
-                facts += [
-                    "estimating time left" if left is None else f"about {clock(left)} left",
-                    "no tokens yet" if rate is None else f"{rate:.0f} tokens/s",
-                ]
-            facts.append(f"{state.tokens:,} tokens")
-            if state.step is None:
-                facts.append(f"last event {silent:.0f} s ago" if silent is not None else "no events yet")
-            late = state.step is None and silent is not None and silent > 60
+                facts.append("estimating time left" if left is None else f"about {clock(left)} left")
+            told = "" if rate is None or state.step is not None else f" ({rate:.0f} tokens/s)"
+            facts.append(f"{state.tokens:,} tokens{told}")
+            if late and silent is not None:
+                facts.append(f"nothing heard for {clock(silent)}")
             parts: list[RenderableType] = [head, Text(" · ".join(facts), style="yellow" if late else "dim")]
             if state.step is not None:
                 parts.append(Text(f"{state.step}, {clock(state.now() - state.step_began)}", style="bold"))
             elif state.running:
-                parts += [Text(line, style="dim") for line in (*state.crew.engines, *state.crew.queues)]
+                parts += [_short(line, "dim") for line in (*state.crew.engines, *state.crew.queues)]
                 if state.crew.tells:
                     parts.append(self._nodes())
                 parts.append(self._running())
@@ -217,50 +243,50 @@ class Progress:
             return Group(*parts)
 
     def _nodes(self) -> Table:
-        grid = _grid(NODE_COLUMNS)
+        grid = _grid(NODE_COLUMNS, short=True)
         nodes = self.state.crew.nodes
         for one in nodes[:MOST_NODES]:
-            note = Text(printable(one.note)[:80], style="yellow")
-            grid.add_row(Text(one.node[:24]), Text(one.sandboxes), Text(one.gradings), Text(one.engines[:30]), note)
+            told = (_short(part) for part in (one.node[:24], one.sandboxes, one.gradings, one.engines[:30]))
+            grid.add_row(*told, _short(one.note[:80], "yellow"))
         if len(nodes) > MOST_NODES:
-            grid.add_row(Text(f"and {len(nodes) - MOST_NODES} more", style="dim"), "", "", "", "")
+            grid.add_row(_short(f"and {len(nodes) - MOST_NODES} more", "dim"))
         return grid
 
     def _running(self) -> Table:
-        grid = _grid(("running task", "agent", "stage", "best self-test score", "time"))
+        grid = _grid(("running task", "agent", "stage", "best self-tests", "time"), short=True)
         crew = self.state.crew
         beside = len(crew.engines) + len(crew.queues) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
         room = max(3, self._console.height - 8 - beside)
         trials = sorted(self.state.running.values(), key=lambda trial: trial.started)
         for trial in trials[:room]:
             seed = f" #{trial.seed}" if trial.seed else ""
-            grid.add_row(
-                Text(f"{trial.task}{seed}"[:40]),
-                Text(trial.agent),
-                Text(printable(trial.stage)[:36]),
-                _score(trial.best),
-                Text(clock(self.state.now() - trial.started)),
-            )
+            told = (_short(part) for part in (f"{trial.task}{seed}"[:40], trial.agent, trial.stage[:36]))
+            grid.add_row(*told, _score(trial.best), _short(clock(self.state.now() - trial.started)))
         if len(trials) > room:
-            grid.add_row(Text(f"and {len(trials) - room} more", style="dim"), "", "", "", "")
+            grid.add_row(_short(f"and {len(trials) - room} more", "dim"))
         return grid
 
 
-def _grid(columns: Sequence[str], numbers: Sequence[str] = (), *, fold: bool = False) -> Table:
-    """``fold``: long cells take several lines; not where a table grows while it is shown."""
+def _short(text: str, style: str = "") -> Text:
+    """One line, cut where the window has no room for it."""
+    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _grid(columns: Sequence[str], numbers: Sequence[str] = (), *, short: bool = False) -> Table:
+    """``short``: of cells by ``_short``, the longest of which give way first; else long cells take several lines."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in numbers else "left"
-        overflow: Literal["fold", "ellipsis"] = "fold" if fold else "ellipsis"
-        grid.add_column(Text(column, style="dim"), justify=justify, overflow=overflow, no_wrap=not fold)
+        head = _short(column, "dim") if short else Text(column, style="dim")
+        grid.add_column(head, justify=justify, overflow="fold")
     return grid
 
 
 def _score(best: float | None) -> Text:
     if best is None:
-        return Text("none yet", style="dim")
+        return _short("none yet", "dim")
     full = round(best * 10)
-    return Text("█" * full, style="green") + Text("░" * (10 - full), style="dim") + Text(f" {best:.0%}")
+    return _short("█" * full, "green") + Text("░" * (10 - full), style="dim") + Text(f" {best:.0%}")
 
 
 def _brief(detail: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
+INPUTS = "→ ?: an input without an expected value; candidates pass where they run, and are compared with each other."
 
 
 def tell(trial: Data, *, out: str = "OUT", verbose: bool = False) -> None:
@@ -66,7 +67,9 @@ def _of_suite(suite: Data | None) -> Iterator[Section]:
     ]  # fmt: skip
     title = f"Self-tests: {admitted} admitted of {len(rows)} generated"
     columns = ("admitted", "id", "category", "test", "gate's reason")
-    yield Section(title, columns, rows, notes=() if rows else ("no test was written",))
+    inputs = any(test["expectation"]["kind"] == "unknown" for test in suite["tests"])
+    yield Section(title, columns, rows, notes=() if rows else ("no test was written",),
+                  after=[INPUTS] if inputs else (), spare=("category",))  # fmt: skip
     counts = ", ".join(f"{category} {admitted}/{made}" for category, (admitted, made) in suite["counts"].items())
     told = {
         "Assumed": suite["assumptions"], "Uncertain": suite["uncertainties"], "Reflections": suite["reflections"],
@@ -93,7 +96,8 @@ def _asks(test: Data) -> str:
         name = str(test["subject"].get("function") or "").removeprefix("test_").replace("_", " ")
         return f"{name}: “{test['sentence'][:120]}”" if test.get("sentence") else name
     given = test["input"] or test["stdin"] or test["subject"]["path"]
-    line = f"{given} → {expected(test['expectation'])}".replace("\n", "\\n")
+    wanted = "?" if test["expectation"]["kind"] == "unknown" else expected(test["expectation"])
+    line = f"{given} → {wanted}".replace("\n", "\\n")
     return line if len(line) <= 70 else line[:67] + "..."
 
 
@@ -103,14 +107,14 @@ def _of_candidates(trial: Data) -> Iterator[Section]:
         yield Section("Candidates: 0", notes=("none: this agent uses no model",))
         return
     total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
-    columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "selection score", "note")
+    tests = "self-tests" if trial["suite"] else "inputs run"
+    columns = ("", "id", "parent", "form", "plan", "T", "tokens", tests, "selection score", "note")
     rows = [_candidate_row(one, total) for one in candidates]
-    yield Section(
-        f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", "self-tests", "selection score")
-    )
+    yield Section(f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", tests, "selection score"),
+                  spare=("plan", "T", "selection score", "form"))  # fmt: skip
     different = [one for one in candidates if not one.get("duplicate_of")]
     if total:
-        yield _matrix(trial["matrix"], {one["id"] for one in different})
+        yield _matrix(trial["matrix"], {one["id"] for one in different}, tests)
     for one in different:
         yield from _result(one)
 
@@ -126,8 +130,8 @@ def _result(one: Data) -> Iterator[Section]:
         yield Section(f"{name}: {what}", notes=[text.rstrip("\n")], tone="plain")
 
 
-def _matrix(matrix: Data, shown: Collection[str]) -> Section:
-    """Only the candidates in ``shown``: a duplicate's column would repeat another's."""
+def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
+    """``tests``: what its rows are. Only the candidates in ``shown``: a duplicate's column would repeat another's."""
     columns = [(name, row) for name, row in zip(matrix["candidates"], matrix["cells"], strict=True) if name in shown]
     rows = []
     for index, test in enumerate(matrix["tests"]):
@@ -136,7 +140,7 @@ def _matrix(matrix: Data, shown: Collection[str]) -> Section:
         words = ["not run" if cell is None else cell["outcome"] for cell in cells]
         rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
     names = ("test", *(name for name, _ in columns), "first failure")
-    return Section("Pass matrix: self-tests down, candidates across", names, rows)
+    return Section(f"Pass matrix: {tests} down, candidates across", names, rows)
 
 
 def _candidate_row(one: Data, tests: int) -> tuple[Any, ...]:
@@ -164,14 +168,16 @@ def _why(trial: Data) -> str:
 
 def _verdict(trial: Data) -> str:
     word = {True: "passed", False: "failed", None: "unscored"}[trial["passed"]]
-    cause = f": {trial['cause']}" if trial["cause"] and trial["passed"] is not True else ""
+    cause = f": {trial['cause']}" if trial["cause"] not in (None, "", word) and trial["passed"] is not True else ""
     witness = f"; second witness: {trial['witness']}" if trial["witness"] else ""
     return f"{word}{cause} ({trial['grading'] or 'not graded'}{witness})"
 
 
 def _cost(trial: Data) -> str:
     def number(name: str) -> str:
-        return f"{name} {NOT_MEASURED}" if trial[name] is None else f"{trial[name]:,.0f} {name}"
+        if trial[name] is None:
+            return f"{name} {NOT_MEASURED}"
+        return f"{trial[name]:,.0f} {name if round(trial[name]) != 1 else name.removesuffix('s')}"
 
     score = NOT_MEASURED if trial["score"] is None else f"{trial['score']:.0f}"
     stop = f", stopped: {trial['stop_reason']}" if trial["stop_reason"] else ""

@@ -23,7 +23,7 @@ from hc_ray.domain.value import spelled
 from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
-from hc_ray.search.selection import Selection, progress, stated
+from hc_ray.search.selection import Selection, judging, progress, stated
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
 
@@ -189,8 +189,8 @@ class Search:
         for one in made:
             self._share_row(one)
             if (row := pool.rows.get(one.id)) is not None:
-                passing = sum(cell.outcome == "pass" for cell in row)
-                self.events.emit(VerifyComplete(candidate=one.id, passing=passing, total=len(row),
+                told = [row[place].outcome == "pass" for place in judging(pool.tests)]
+                self.events.emit(VerifyComplete(candidate=one.id, passing=sum(told), total=len(told),
                                                 progress=progress(row, pool.tests)))  # fmt: skip
 
     def _share_row(self, one: Candidate) -> None:

@@ -244,4 +244,5 @@ def _why(matrix: PassMatrix, tests: Sequence[SelfTest], chosen: str, alike: int,
     row, columns = matrix.row(chosen), judging(tests)
     passed = sum(row[i].outcome == "pass" for i in columns)
     shown = f"{alike} of {len(matrix.candidates)} candidates behave like it" if alike else "it answered no input"
-    return f"{name}: {chosen} passes {passed} of {len(columns)} judging tests; {shown}"
+    judged = f" passes {passed} of {len(columns)} judging tests;" if columns else ":"
+    return f"{name}: {chosen}{judged} {shown}"

@@ -152,7 +152,8 @@ class Writer(ABC):
         judging = [test for test in standing if test.expectation.kind != "unknown"]
         able = sum(test.discriminates and not test.guard for test in judging)
         self.notes.append(
-            f"{len(standing)} tests, {sum(test.guard for test in judging)} of them guards; {able} discriminate"
+            f"{len(standing)} tests came through, before the limits per category: "
+            f"{sum(test.guard for test in judging)} guards, {able} discriminating"
             f"{'' if able else ': the suite is weak'}."
         )
         return standing

@@ -28,6 +28,8 @@ BATCH = 100
 """Parameters or tags a request may carry."""
 RUNS = 50_000
 """That MLflow answers at once, at most."""
+PATIENCE = 30.0
+"""Seconds that a writer waits for another one of the same SQLite file."""
 TRACES = 200
 """Trajectories of a child run that are told."""
 
@@ -68,24 +70,34 @@ class MlflowTracker:
         os.environ.update(QUIET)
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
 
         try:
             self.prepare()
             with self._alone():
                 return self._tell(MlflowClient(tracking_uri=self._uri), story, status, store)
-        except (MlflowException, OSError) as error:
+        except (MlflowException, SQLAlchemyError, OSError) as error:
             said = str(error).splitlines()[0].partition(" with exception ")[0]  # what follows names sockets
             raise StoreError(f"MLflow at {self._uri}: {said}") from error
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One writer at a time on SQLite: two first uses at once would both create its schema."""
+        """One writer at a time on SQLite: two first uses at once would both create its schema. Raises ``StoreError``
+        where another one does not end."""
         if self._sqlite is None:
             yield
             return
         self._sqlite.parent.mkdir(parents=True, exist_ok=True)
         with self._sqlite.with_name(self._sqlite.name + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            until = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise StoreError(f"{self._sqlite}: in use by another process") from None
+                    time.sleep(0.1)
             yield
 
     def _tell(self, client: Any, story: Story, status: Status, store: Store | None) -> str:

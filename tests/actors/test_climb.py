@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from hc_ray.cli.config_loader import exported_settings
+from hc_ray.cli.config_loader import exported_config
+from hc_ray.cli.text import tell_climb_plan
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, OutputError
 from hc_ray.domain.events import TrialComplete
@@ -26,6 +27,7 @@ from hc_ray_actors.role_models import role_models
 from tests.fakes.answers import HINT
 from tests.fakes.climbs import TASKS, Watch, climbed, given
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.screen import said
 from tests.fakes.scripts import echo_request
 
 __all__ = ["given"]
@@ -57,10 +59,11 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     (path,) = whole["path"]
     assert (path["knob"], path["after"]) == ("solver.hint", HINT)
     stages = [purpose.split(": ")[0] for purpose in all_of_it.purposes]
-    assert all_of_it.purposes[0] == "race: the incumbent" and stages[:3] == ["race", "race", "confirmation"]
+    assert all_of_it.purposes[0] == "generation 1, race: the incumbent (control)"
+    assert stages[1:4] == ["generation 1, race", "generation 1, confirmation", "generation 2, race"]
     assert path["evidence"][-1]["delta"] == 1.0
-    said = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]
-    assert len(said) == 1 and "would change nothing" in said[0], "who says the same again has lost the turn"
+    reasons = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]
+    assert len(reasons) == 1 and "would change nothing" in reasons[0], "who says the same again has lost the turn"
     with pytest.raises(KeyboardInterrupt):
         climbed(given, Watch(2))
     with pytest.raises(OutputError, match="--resume"):
@@ -80,17 +83,34 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
             with pytest.raises(OutputError, match=f"hc-ray climb --resume -o {given['out']}"):
                 stored_config(place)
     stored = len(list(trials.glob("*/trials/*/result.json")))
+    going = climb.prepare(SweepConfig.model_validate(climb.stored_settings(given["out"])), resume=True)
+    assert "0 generations (0 tokens), accepted: no change; another is under way" in said(tell_climb_plan, going)
     again = climbed(climb.stored_settings(given["out"]), rest := Watch(), resume=True)
     assert records(given["out"]) == records(str(tmp_path / "whole"))
     assert stored + rest.ended == all_of_it.ended == whole["trials"] == whole["bits"], "no stored trial ran twice"
     assert all(again[name] == whole[name] for name in ("tokens", "bits", "path"))
+    ended = climb.prepare(SweepConfig.model_validate(climb.stored_settings(given["out"])), resume=True)
+    assert f"2 generations ({again['tokens']:,} tokens), accepted: hint: " in said(tell_climb_plan, ended)
     told = [summarise(SweepStore(folder))["configs"] for folder in again["sweeps"]]
     assert [len(one) for one in told[:3]] == [1, 3, 2] and {one["trials"] for one in told[0]} == {TASKS}
-    champion = SweepConfig.model_validate(exported_settings(f"{given['out']}/champion.yaml"))
+    champion = SweepConfig.model_validate(exported_config(f"{given['out']}/champion.yaml")["settings"])
     assert (champion.solver.hint, champion.agents) == (HINT, ("hc",))
-    found = yaml.safe_load(Path(given["out"], "champion.yaml").read_text())["found"]
-    assert found == {"accepted": 1, "says": f"tuned on {TASKS} dev tasks"}
+    written = yaml.safe_load(Path(given["out"], "champion.yaml").read_text())
+    assert written["found"] == {"accepted": 1, "says": f"tuned on {TASKS} dev tasks"}
+    assert len(written["tuned_on"]) == TASKS
     assert json.loads(Path(given["out"], "climb.json").read_text())["proposers"]["meta-reasoner"]["accepted"] == 1
+
+
+def test_the_plan_tells_tokens_and_time_of_a_generation_a_confirmation_and_the_whole(given):
+    given["climb"] |= {"generations": 3, "looks": [1, 1], "confirm": [2]}
+    plan = climb.prepare(SweepConfig.model_validate(given))
+    tokens, seconds = plan.sweep.estimated_tokens // TASKS, plan.sweep.estimated_seconds / TASKS
+    trials = (TASKS * 4 * 2, TASKS * 2 * 2, TASKS * 4 * (2 + 2) * 3)
+    assert plan.cost == tuple((count * tokens, pytest.approx(count * seconds)) for count in trials)
+    told = said(tell_climb_plan, plan)
+    assert f"({trials[0] * tokens:,} tokens) a generation" in told and "already done" not in told
+    few = plan.model_copy(update={"terms": plan.terms.model_copy(update={"tokens": 100 * tokens})})
+    assert few.cost[-1] == (100 * tokens, pytest.approx(100 * seconds)), "its tokens end it"
 
 
 def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given):
@@ -101,7 +121,7 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     summary = climbed(given, Watch())
     assert summary["ended_by"] == "tokens" and 1800 <= summary["tokens"] < 1800 + 42
     assert {one["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
-    champion = SweepConfig.model_validate(exported_settings(f"{given['out']}/champion.yaml"))
+    champion = SweepConfig.model_validate(exported_config(f"{given['out']}/champion.yaml")["settings"])
     assert champion.sandbox == "auto", "as it was given, whatever this machine had"
 
 
@@ -181,3 +201,11 @@ def test_what_no_climb_can_be_is_refused_in_one_line(given, more, says):
     with pytest.raises(ConfigError) as refused:
         climb.prepare(SweepConfig.model_validate(given | more))
     assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_arm_in_mlflow_sums_engine_seconds_as_a_sweeps_run_does_and_knows_none_where_a_trial_does_not():
+    rows = [{"task": task, "passed": True, "engine_seconds": 2.5} for task in ("a", "b")]
+    known = dict.fromkeys(("tokens", "turns", "score", "self_pass"), 1.0)
+    rows = [known | row for row in rows]
+    assert climb_story._metrics(rows)["engine_seconds"] == 5.0
+    assert climb_story._metrics([*rows, rows[0] | {"engine_seconds": None}])["engine_seconds"] is None

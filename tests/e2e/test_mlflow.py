@@ -1,3 +1,4 @@
+import fcntl
 import itertools
 import json
 import shutil
@@ -14,9 +15,10 @@ import pytest
 
 from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
-from hc_ray.domain.errors import EngineError, OutputError, PlatformError
+from hc_ray.domain.errors import EngineError, OutputError, PlatformError, StoreError
 from hc_ray.machine.cleanup import remove_folder
 from hc_ray.reports import report
+from hc_ray.stores import mlflow_tracker
 from hc_ray.stores.mlflow_sweep import sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
@@ -131,6 +133,20 @@ def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
     again = runs_of(folder, "sweep-2")
     assert set(again) == {"sweep", "hc"} and again["hc"].data.metrics["blind_pass_rate"] == pytest.approx(3 / 5)
     assert len(table_of(folder, parent)["data"]) == 5
+
+
+def test_a_store_that_another_process_holds_ends_the_export_in_words_and_the_next_one_catches_up(exported, monkeypatch):
+    folder, parent = exported
+    monkeypatch.setattr(mlflow_tracker, "PATIENCE", 0.3)
+    with (folder / "mlflow.db.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match=r"mlflow\.db: in use by another process"):
+            written(tracker_at(folder), sweepdir.demo_like())
+    with closing(sqlite3.connect(folder / "mlflow.db", isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match=r"database is locked$"):
+            written(tracker_at(folder), sweepdir.demo_like())
+    assert written(tracker_at(folder), sweepdir.demo_like()) == parent
 
 
 def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidates_are_a_table(exported):

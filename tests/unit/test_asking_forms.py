@@ -196,7 +196,7 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
     kept = yaml.safe_load(remote_profile_path("fake").read_text())
     assert kept["name"] == "capable" and kept["settings"] == {"solver.actions": "calls"}
     assert "actions calls 18/18" in kept["measured"]
-    assert notes[0] == "fake: profile `capable` (measured for this model, solver.actions: calls)"
+    assert notes[0] == "fake: profile `capable` (measured for this model; unless set otherwise solver.actions: calls)"
 
 
 def role_models_of(server):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.cli import app as cli
-from hc_ray.cli.config_loader import exported_settings, load_config
+from hc_ray.cli.config_loader import exported_config, load_config
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.value import flattened
@@ -69,12 +69,14 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     monkeypatch.chdir(tmp_path)
     assert cli.run(["export", "best", "one", "two", "-o", "best.yaml"]) == 0
     assert "hc-ray sweep --from best.yaml" in capsys.readouterr().out
-    config = load_config(base=exported_settings("best.yaml"))
+    config = load_config(base=exported_config("best.yaml")["settings"])
     assert (config.agents, config.dataset, config.split) == (("hc",), "starter", "dev")
     assert config.solver == SolverConfig(samples=8)
     assert cli.run(["sweep", "--from", "best.yaml", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
                     "--script", "tests.fakes.scripts:echo", "--set", "solver.samples=5"]) == 0  # fmt: skip
-    planned = json.loads(capsys.readouterr().out)["config"]
+    told = json.loads(capsys.readouterr().out)
+    planned = told["config"]
+    assert any("tuned on 0 of these 1 tasks" in note for note in told["notes"]), told["notes"]
     assert (planned["agents"], planned["solver"]["samples"]) == (["hc"], 5)
     assert cli.run(["sweep", "demo", "--from", "best.yaml"]) == 2
     assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
@@ -85,7 +87,7 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     }.items():
         Path("best.yaml").write_text(wrong)
         with pytest.raises(ConfigError, match=says):
-            exported_settings("best.yaml")
+            exported_config("best.yaml")
 
 
 def test_what_cannot_be_ranked_is_told_in_one_line():

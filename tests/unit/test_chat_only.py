@@ -55,7 +55,7 @@ def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completio
         assert (profile.form, profile.test_form) == ("chat", "chat") and digest != role_model(config.engine)[2]
     why, note = planned.notes
     assert note.startswith("tester, solver: ") and NAME in note and "chat" in note
-    assert why.startswith(f"{NAME}: profile `tiny` (measured for this model, budget.tokens: 2200")
+    assert why.startswith(f"{NAME}: profile `tiny` (measured for this model; unless set otherwise budget.tokens: 2200")
     assert asked < 12  # roles that share a server share the look at it
     with EngineServer(echo_request, models=(NAME,)) as server:
         planned = role_models(SweepConfig(engine=engine(server)))

@@ -96,6 +96,23 @@ def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own():
     assert not seeds["race no change"] & seeds["race control"]
 
 
+def test_a_decision_is_told_as_soon_as_it_is_made_and_once():
+    world, told = Rigged(3, 8, 0.0), list[tuple[str, set[str]]]()
+    world.passing = ("tpe",)
+
+    def tell(record: Record) -> None:
+        if record.decision:
+            told.append((f"{record.proposal.proposer} {record.decision.verdict}", set(world.stages)))
+
+    climbed(SHORT.model_copy(update={"generations": 1}), world, tell=tell)
+    assert dict(told) == {
+        "no change reverted": {"race"},
+        "rules reverted": {"race"},
+        "tpe accepted": {"race", "confirm"},
+    }
+    assert len(told) == 3
+
+
 def test_stagnation_takes_bigger_steps_within_three_guardrails():
     terms = SHORT.model_copy(update={"generations": 8, "patience": 2, "confirmations": 999})
     climb, _ = climbed(terms, World(1, 8, 0.0))
@@ -120,8 +137,10 @@ class Rigged(World):
     """Only these arms pass."""
 
     passing = ()
+    stages = ()
 
     def evaluate(self, cells, *, tokens):
+        self.stages = {*self.stages, *(cell.stage for cell in cells)}
         return [[one.model_copy(update={"passed": cell.arm in self.passing}) for one in made]
                 for cell, made in zip(cells, super().evaluate(cells, tokens=tokens), strict=True)]  # fmt: skip
 

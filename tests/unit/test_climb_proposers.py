@@ -82,8 +82,20 @@ def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_al
     assert "solver.repairs: 2 to 3: accepted, pass rate +0.080" in text and "solver.samples: 4 to 6" not in text
     assert "pass rate: 0.25" in text and "duplicates: 0.1 (share of a trial's candidates that repeat" in text
     assert set(meta_reasoner.MEANING) == set(FACTS)
+    assert "ended by turns: 0.2 (share of searches that reached their limit of turns)" in text
     assert "solver.hint" in text and "solver.tournament" not in text and "budget.tokens" not in text
     assert asked.schema_ and asked.schema_["properties"]["knob"]["enum"] == [knob.key for knob in live(SITE)]
+
+
+@pytest.mark.parametrize(("style", "says", "not_says"), [
+    ("direct", "Candidates per ordinary round", "lineage"),
+    ("loop", "Parallel lineages per round after the first", "Candidates per ordinary round"),
+])  # fmt: skip
+def test_the_meta_reasoner_reads_of_a_setting_what_it_does_in_the_style_that_it_tunes(style, says, not_says):
+    site, meta = Site(solver=SolverConfig(agent_style=style)), Meta(said("solver.repairs", 1))
+    meta_reasoner.suggest(moment(site=site, knobs=live(site)), meta)
+    (samples,) = [line for line in meta.asked[0].messages[0].content.splitlines() if "solver.samples " in line]
+    assert says in samples and not_says not in samples
 
 
 @pytest.mark.parametrize(("answer", "note"), [

@@ -28,7 +28,7 @@ def test_pairs_count_by_task_and_unscored_trials_leave_their_pair_out():
     assert found.p == pytest.approx(0.25), "both of two tasks got better: one of four sign assignments"
     assert evidence({"a": [None]}, {"a": [True]}).delta is None
     says = [str(evidence({"a": [True]}, {"a": [True]}, tokens)).rpartition(", ")[2] for tokens in (60, 140)]
-    assert says == ["40 fewer tokens a trial", "40 more tokens a trial"]
+    assert says == ["40 fewer tokens a trial (p 0.5000)", "40 more tokens a trial (p 0.5000)"]
 
 
 def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing():

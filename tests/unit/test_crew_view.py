@@ -6,12 +6,14 @@ import json
 
 import pytest
 
-from hc_ray.domain.events import EngineUse, PostState, SlotUse, TrialStart
+from hc_ray.domain.events import EngineUse, ErrorEvent, PostState, SlotUse, TrialStart, TurnStart
+from hc_ray.reports import status
 from hc_ray.reports.progress import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.node_probe import Slots
+from tests.fakes import sweepdir
 from tests.fakes.screen import drawn
 
 SANDBOX, VERIFIER = "sandbox_slot", "verifier_slot"
@@ -62,6 +64,16 @@ def test_on_a_single_node_the_live_display_tells_what_waits_for_a_slot():
     assert "sandboxes" not in drawn(progress)
     progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=30))
     assert "sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)
+
+
+def test_of_trials_that_are_done_status_reads_their_errors_alone_and_the_last_event():
+    store = sweepdir.MemoryStore()
+    broke = ErrorEvent(trial="done", text="it broke")
+    told = [TurnStart(trial="done", turn=1, max_turns=2), broke, TurnStart(trial="runs", turn=1, max_turns=2),
+            EVENTS[0], TurnStart(trial="done", turn=2, max_turns=2)]  # fmt: skip
+    lines = b"\n".join(one.model_dump_json().encode() for one in told)
+    store.write("events/000000.jsonl", lines + b'\n{"trial":"half a li')
+    assert status._events(store, {b"done"}) == (told[1:4], told[-1])
 
 
 def test_status_tells_the_same_from_the_journal(tmp_path):

@@ -19,7 +19,7 @@ async def test_what_knows_nothing_passes_does_not_discriminate_and_what_is_there
     reasons = {verdict.id: verdict.reason for verdict in suite.gate}
     told = {reasons[test.id].rsplit(": ", 1)[-1] for test in judging if not test.discriminates}
     assert told == {"the empty state passes it", "the constant state passes it"}
-    assert suite.notes[-1].endswith("1 discriminate.") and not any(test.guard for test in judging)
+    assert suite.notes[-1].endswith("0 guards, 1 discriminating.") and not any(test.guard for test in judging)
     there = await suite_of(a_tester(lambda prompt: ""), files={"m.py": "def f(n):\n    return 8\n"})
     assert {test.id for test in there.tests if test.expectation.kind == "value"} <= {
         test.id for test in there.tests if test.guard

@@ -33,6 +33,9 @@ async def test_best_of_n_stays_inside_its_tokens_and_picks_the_commonest_behavio
     assert 10 <= outcome.turns <= 20 and outcome.stop_reason == "tokens"
     assert {prompt.role for prompt in bench.prompts} == {"solver"}
     assert outcome.matrix is not None and all(test.expectation.kind == "unknown" for test in outcome.matrix_tests)
+    assert {(one.passing, one.total) for one in bench.log.of("verify_complete")} == {(0, 0)}, (
+        "inputs alone judge nobody"
+    )
     assert "raise ValueError" in bench.submitted()
 
 

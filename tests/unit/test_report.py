@@ -230,6 +230,15 @@ def test_each_section_stands_in_terminal_and_page_and_each_figure_and_list_on_th
     assert "sweep one, two; 25 trials in more than one of them" in said(tell_report, several)
 
 
+def test_a_sweeps_tasks_are_told_alike_while_it_runs_and_when_it_has_ended():
+    store = sweepdir.sweep(tasks=[{"name": name, "digest": f"digest-of-{name}"} for name in ("a", "b")])
+    seen = [report.summarise(store)["sweep"]["task_digests"]]
+    for name in ("a", "b"):
+        sweepdir.add_trial(store, name, "raw", True)
+        seen.append(report.summarise(store)["sweep"]["task_digests"])
+    assert seen == [["digest-of-a", "digest-of-b"]] * 3
+
+
 def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():
     store = sweepdir.demo_like()
     report.write(store)

@@ -37,6 +37,17 @@ def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are
     assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
 
 
+def test_inputs_without_an_expected_value_are_marked_and_explained_and_a_plain_fail_is_said_once():
+    about = described()
+    about["suite"]["tests"][0]["expectation"] = {"kind": "unknown"}
+    about |= {"passed": False, "cause": "failed", "turns": 1}
+    text = told(about)
+    assert " → ? " in text and trial_text.INPUTS.split(";")[0] in text
+    assert "\nfailed (isolated" in text and "1 turn, " in text
+    text = told(about | {"suite": None})
+    assert "inputs run" in text and "self-tests down" not in text
+
+
 @pytest.mark.parametrize("data", [b"", b"xx", b"PAR1 and no more PAR1"])
 def test_a_damaged_table_is_told_in_one_line(data):
     store = sweepdir.sweep()

@@ -1,5 +1,6 @@
 import math
 import random
+import time
 from itertools import combinations
 from math import comb
 
@@ -130,6 +131,12 @@ def test_the_a_a_check_rarely_raises_an_alarm_and_needs_repeats() -> None:
     groups = [[float(chance.random() < 0.4) for _ in range(6)] for _ in range(20)]
     alarms = estimators.false_alarm_rate(groups, repeats=100)
     assert alarms is not None and alarms <= 0.12 and estimators.false_alarm_rate([[1.0], [0.0]]) is None
+
+
+def test_the_check_of_many_tasks_takes_no_longer_than_that_of_a_few() -> None:
+    began = time.process_time()
+    assert estimators.false_alarm_rate([[1.0, 0.0], [1.0, 1.0, 0.0]] * 20_000) is not None
+    assert time.process_time() - began < 10, "minutes where each sign of each task is drawn by itself"
 
 
 def test_the_gap_of_two_rates_has_an_interval_wider_than_either() -> None:

@@ -1,10 +1,14 @@
 import io
+import re
 
 import pytest
+from rich.console import Console
 
 from hc_ray.domain import events
+from hc_ray.reports import terminal
+from hc_ray.reports.page import Section
 from hc_ray.reports.progress import SweepState, clock
-from hc_ray.reports.terminal import Progress, printable, say, table
+from hc_ray.reports.terminal import Progress, printable, say, table, tell
 from tests.fakes.screen import drawn, said
 
 
@@ -86,7 +90,7 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     progress.emit(started("a", "wide"))
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
     text = drawn(progress)
-    for part in ("hc (wide)", "0/5 trials", "75%", "verified c0.1: 3/4", "about 10 min 00 s left"):
+    for part in ("hc (wide)", "0/5 trials", "75%", "self-tests of c0.1: 3/4", "about 10 min 00 s left"):
         assert part in text
     now = Clock()
     progress = Progress(1, stream=io.StringIO(), now=now)
@@ -101,6 +105,48 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
     # There is nothing left to estimate, and nobody who should beat.
     assert "left" not in text and "heartbeat" not in text
+
+
+class Window:
+    """A terminal of so many columns, which folds long lines anew when it is narrowed; of what it is sent it knows text,
+    line ends, and how to go up and erase a line."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.lines = columns, [""]
+
+    def take(self, sent: str) -> None:
+        for part in re.findall(r"\x1b\[[\d;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", sent):
+            if part.endswith("A"):
+                self.lines.pop()
+            elif part.endswith("K"):
+                self.lines[-1] = ""
+            elif part == "\n":
+                self.lines.append("")
+            elif not part.startswith(("\x1b", "\r")):
+                self.lines[-1] += part
+
+    def narrow(self, columns: int) -> None:
+        self.columns = columns
+        folded = [[line[at : at + columns] for at in range(0, len(line) or 1, columns)] for line in self.lines]
+        self.lines = [part for parts in folded for part in parts]
+
+
+def test_a_window_that_is_narrowed_keeps_no_rest_of_an_earlier_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "_console", lambda stream: Console(file=stream, force_terminal=True, width=80))
+    stream, window = io.StringIO(), Window(80)
+    progress = Progress(5, stream=stream, estimated_seconds=600)
+    with progress:
+        progress.emit(started("a-task-with-a-long-name", "a-long-config"))
+        for columns in (80, 60, 41):
+            window.narrow(columns)
+            progress._console.width = columns
+            progress._live.refresh()
+            window.take(stream.getvalue())
+            stream.seek(stream.truncate(0))
+            shown = "\n".join(window.lines)
+            assert shown.count("trials") == shown.count("a-task") == shown.count("elapsed") == 1, shown
+            assert "none yet" in shown and "0 s" in window.lines[-1], shown
 
 
 def test_tokens_are_counted_as_answers_come_and_a_self_score_never_falls():
@@ -141,6 +187,24 @@ def test_time_left_follows_the_plan_first_then_this_runs_own_pace_and_never_prom
     assert state.remaining_seconds() is None
     state.take(events.TrialComplete(trial="a", passed=True))
     assert state.remaining_seconds() == pytest.approx(30)
+
+
+def test_a_table_without_room_leaves_out_its_spare_columns_from_the_last_on_and_names_them(monkeypatch):
+    section = Section("", ("agent", "passes", "tokens", "seconds"), [("hc", "0.50", "1,200", "509")],
+                      spare=("seconds", "passes"))  # fmt: skip
+    for width, left in ((40, []), (24, ["passes"]), (17, ["passes, seconds"]), (8, ["passes, seconds"])):
+        monkeypatch.setattr(terminal, "PLAIN_WIDTH", width)
+        head, *_ = lines = said(tell, section).splitlines()
+        assert ("passes" in head, "seconds" in head) == (not left, left in ([], ["passes"])), lines
+        assert [line.partition(": ")[2] for line in lines if "want of room" in line] == left
+
+
+def test_an_interval_stands_on_one_line_beside_a_text_that_folds(monkeypatch):
+    monkeypatch.setattr(terminal, "PLAIN_WIDTH", 53)
+    rows = [("hc", "wide: temperatures=[0.7,0.9], samples=8", "0.50 [0.22, 0.78]", "not measured")]
+    lines = said(table, ("agent", "config", "blind pass", "self-test pass"), rows).splitlines()
+    assert "0.50 [0.22, 0.78]" in lines[1] and "not measured" in lines[1] and "samples=8" in lines[-1]
+    assert max(map(len, lines)) <= 53
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])

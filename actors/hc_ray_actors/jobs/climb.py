@@ -23,7 +23,7 @@ from hc_ray.domain.value import Value, readable_json
 from hc_ray.engines.speed import request_seconds
 from hc_ray.reports.best import SHARED, sealed
 from hc_ray.reports.climb_page import climb_html
-from hc_ray.reports.climb_report import proposal_of, summarise_climb
+from hc_ray.reports.climb_report import proposal_of, records_of, summarise_climb
 from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
@@ -55,6 +55,8 @@ class ClimbPlan(Value):
     """Of the first incumbent: tasks, models, sandbox, and the settings that all sweeps of the climb share."""
     given: dict[str, Any]
     """What was set, as data: a resume begins with it."""
+    known: tuple[Record, ...] = ()
+    """What an earlier run proposed and decided."""
     tracked: str | None = None
     """Where MLflow is told of it; its sweeps are parts of what is told."""
 
@@ -62,6 +64,19 @@ class ClimbPlan(Value):
     def says(self) -> tuple[str, ...]:
         """The declaration for a reader."""
         return self.terms.says(len(self.sweep.taken), PROPOSERS)
+
+    @property
+    def cost(self) -> tuple[tuple[int, float], ...] | None:
+        """Tokens and seconds, at most, if every trial uses all of its tokens: of a generation that confirms nothing, of
+        confirming one change, and of the whole climb. None where nothing is known of the engine's speed."""
+        plan, terms = self.sweep, self.terms
+        if not plan.estimated_tokens or plan.estimated_seconds is None:
+            return None
+        race, confirm = (len(plan.taken) * sum(seeds) for seeds in (terms.looks, terms.confirm))
+        race, whole = race * (PROPOSERS + 1), (race + confirm) * (PROPOSERS + 1) * terms.generations
+        tokens, seconds = plan.estimated_tokens / len(plan.trials), plan.estimated_seconds / len(plan.trials)
+        trials = race, 2 * confirm, min(whole, terms.tokens / tokens)
+        return tuple((round(count * tokens), count * seconds) for count in trials)
 
     @property
     def start(self) -> Site:
@@ -91,7 +106,8 @@ def prepare(
     _can_lead_anywhere(terms, plan)
     out = config.out or plan.out
     uri = anywhere(config.mlflow_uri) or results.default_tracking_uri(out)
-    found = ClimbPlan(out=out, terms=terms, sweep=plan, given=given, tracked=None if uri == "none" else uri)
+    found = ClimbPlan(out=out, terms=terms, sweep=plan, given=given, tracked=None if uri == "none" else uri,
+                      known=tuple(records_of(SweepStore(out))) if stored else ())  # fmt: skip
     if stored and stored["identity"] != found.identity:
         differing = sorted(key for key, now in found.identity.items() if stored["identity"].get(key) != now)
         raise OutputError(f"{found.out} holds a climb with other settings ({', '.join(differing)}); choose another -o")
@@ -243,6 +259,7 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
     document = sealed(
         config_hash=best.hash, found={"accepted": len(path), "says": tuned},
         among=len({row["config_hash"] for row in whole["trials"]}), sweeps=folders,
+        tuned_on=list(climb.tasks),
         settings={**{name: best.config.model_dump(mode="json")[name] for name in SHARED}, "agents": ["hc"],
                   "sandbox": plan.given.get("sandbox", "auto"), **best.settings},
     )  # fmt: skip

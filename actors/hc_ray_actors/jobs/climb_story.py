@@ -17,7 +17,7 @@ from hc_ray.domain.credentials import scrub
 from hc_ray.domain.errors import LeakError, OutputError
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.climb_report import change_of, records_of
-from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json
+from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json, total
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story, milliseconds, points, span_of, told_of
 from hc_ray.stores.mlflow_sweep import TABLES, TRIALS, tables_of
@@ -184,10 +184,10 @@ def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
         by_task[row["task"]].append(float(row["passed"]))
     passed = rate([by_task[task] for task in sorted(by_task)])
     own = {f"{name}_per_trial" if name == "tokens" else name: mean_of(rows, name)
-           for name in ("tokens", "turns", "score", "engine_seconds")}  # fmt: skip
+           for name in ("tokens", "turns", "score")}  # fmt: skip
     return {"blind_pass_rate": passed.value, "blind_pass_rate_low": passed.low, "blind_pass_rate_high": passed.high,
             "self_pass_rate": mean_of(rows, "self_pass"), "trials": len(rows), "unscored": len(rows) - len(scored),
-            **own}  # fmt: skip
+            "engine_seconds": total(rows, "engine_seconds"), **own}  # fmt: skip
 
 
 def _by_generation(records: Sequence[Record]) -> tuple[Point, ...]:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hc_ray.climb.evaluation import Cell, Outcome
-from hc_ray.climb.generation import CONTROL
+from hc_ray.climb.generation import CONTROL, SEEDS
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray.domain.ports import Events
@@ -89,9 +89,10 @@ class SweepEvaluator:
 
 
 def _purpose(cells: Sequence[Cell]) -> str:
-    """For a reader: the stage, and whose configs it runs."""
-    arms = dict.fromkeys("the incumbent" if cell.arm == CONTROL else cell.arm for cell in cells)
-    return f"{STAGES.get(cells[0].stage, cells[0].stage)}: {', '.join(arms)}"
+    """For a reader: generation and stage, and whose configs it runs."""
+    arms = dict.fromkeys(f"the incumbent ({CONTROL})" if cell.arm == CONTROL else cell.arm for cell in cells)
+    stage, generation = STAGES.get(cells[0].stage, cells[0].stage), cells[0].seeds[0] // SEEDS % 1000
+    return f"generation {generation}, {stage}: {', '.join(arms)}"
 
 
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:
