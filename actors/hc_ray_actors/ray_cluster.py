@@ -14,6 +14,7 @@ from hc_ray.machine import sealed_guard
 from hc_ray.machine.cleanup import (
     OWNER_VARIABLE,
     end_processes,
+    handlers_kept,
     owned_folder,
     reap_folders,
     reap_processes,
@@ -192,17 +193,18 @@ class RayCluster:
             )
 
     def _init(self, **options: Any) -> None:
-        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
+        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up. Raises
+        ``KeyboardInterrupt`` on SIGTERM, too, which Ray answers by an exit."""
         for attempt in range(START_ATTEMPTS):
             try:
-                with _empty_directory():
+                with _empty_directory(), handlers_kept():
                     self._ray.init(**options)
                 self.here = self._ray.get_runtime_context().get_node_id()
                 return
             except BaseException as fault:
                 if not isinstance(fault, Exception):
                     self.close()
-                    raise
+                    raise KeyboardInterrupt from None
                 self._ray.shutdown()
                 # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
                 final = isinstance(fault, ConnectionError) or str(fault).startswith("Version mismatch")

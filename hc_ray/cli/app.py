@@ -8,9 +8,11 @@ import io
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
 from hc_ray import __version__
 from hc_ray.cli import best, integrations, machine, models, report, skills, sweep, tasks, trials
@@ -20,8 +22,18 @@ from hc_ray.domain.errors import HcRayError, StoreError, UserError
 NAME = "hc-ray"
 DEBUG = "--debug"
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # typer would end without a word
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name=NAME,
+    cls=_Commands,
     help="Lets a small local model solve coding and terminal tasks with test-time compute, and measures with blind "
     "grading what the search gains.",
     no_args_is_help=True,
@@ -84,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return _end(130, "interrupted")
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and flushing at exit must not raise again.
@@ -105,8 +117,6 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message)
         return 2
-    if type(error).__name__ == "Abort":
-        return _end(130, "interrupted")
     path = context.command_path if context is not None else "hc-ray"
     return _end(2, f"{message.rstrip()}\nSee `{path} --help`.")
 
@@ -139,5 +149,6 @@ def main() -> None:
         # What a terminal has no letter for is told by its number, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
     sys.exit(code)

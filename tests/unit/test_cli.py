@@ -240,3 +240,11 @@ def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path
     told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo"]
     assert cli.run(told) == 0
     assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]
+
+
+def test_an_interrupted_command_says_so(monkeypatch, capsys):
+    def interrupted(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
+    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
