@@ -4,6 +4,7 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import errno
 import io
 import signal
 import sys
@@ -21,6 +22,9 @@ from hc_ray.domain.errors import HcRayError, StoreError, UserError
 
 NAME = "hc-ray"
 DEBUG = "--debug"
+_MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE,
+            errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EEXIST}  # fmt: skip
+"""What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
 
 
 class _Commands(TyperGroup):
@@ -124,6 +128,10 @@ def _usage(error: Exception) -> int:
 def _fault(error: Exception) -> int:
     if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
+    if isinstance(error, OSError) and error.errno in _MACHINE:
+        from hc_ray.machine.paths import refusal
+
+        return _end(1, refusal(error))
     kind = "" if isinstance(error, HcRayError) else "bug: "
     says = next(iter(str(error).strip().splitlines()), "no message")
     return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")

@@ -17,6 +17,16 @@ def data_root() -> Path:
     return Path(base).expanduser().resolve() / "hc-ray"
 
 
+def refusal(fault: OSError) -> str:
+    """What this machine refused; the remedy on a second line where it concerns ``data_root()``."""
+    if not isinstance(fault.filename, str):
+        return str(fault)
+    said, root, place = f"{fault.filename}: {fault.strerror}", data_root(), Path(fault.filename)
+    if root.is_relative_to(place) or place.is_relative_to(root):
+        said += f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that you can write to"
+    return said
+
+
 def configs_dir() -> Path:
     """The shipped ``configs/``: package data in a wheel, the checkout's folder in an editable install."""
     package = Path(__file__).parents[1]

@@ -248,3 +248,25 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
 
     monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
     assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
+
+
+@pytest.mark.parametrize("inner", ["", "/inner"])
+def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, capsys, inner):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HC_RAY_HOME", f"{tmp_path}/file{inner}")
+    assert cli.run(["sweep", "--dry-run"]) == 1
+    told = capsys.readouterr().err
+    assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
+    assert told.endswith(f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that you can write to\n")
+    assert cli.run(["doctor", "--json"]) == 0
+    runner = next(one for one in json.loads(capsys.readouterr().out)["findings"] if one["name"] == "runner")
+    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that you can write to")
+
+
+def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for out, fault in (("file", "file is a file, not a folder"), ("file/x", "file is a file, not a folder"),
+                       ("link", "link is a link to nothing, not a folder")):  # fmt: skip
+        assert cli.run(["sweep", "-a", "nop", "--dry-run", "-o", f"{tmp_path}/{out}"]) == 2
+        assert f"{tmp_path}/{fault}; choose another one with -o" in capsys.readouterr().err
