@@ -6,9 +6,11 @@ unscored, 130 interrupted."""
 
 import errno
 import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -128,6 +130,8 @@ def _usage(error: Exception) -> int:
 def _fault(error: Exception) -> int:
     if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return _end(1, "the folder that you are in was removed: go to another one")
     if isinstance(error, OSError) and error.errno in _MACHINE:
         from hc_ray.machine.paths import refusal
 
@@ -135,6 +139,13 @@ def _fault(error: Exception) -> int:
     kind = "" if isinstance(error, HcRayError) else "bug: "
     says = next(iter(str(error).strip().splitlines()), "no message")
     return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")
+
+
+def _has_folder() -> bool:
+    try:
+        return Path.cwd().is_dir()
+    except FileNotFoundError:
+        return False
 
 
 def _end(code: int, message: str) -> int:
@@ -153,6 +164,11 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
             signal.signal(number, _interrupt)
+    # A stream that was closed (``>&-``) would be the next file that is opened.
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(spare, True)
+    os.close(spare)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal has no letter for is told by its number, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -270,3 +270,17 @@ def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsy
                        ("link", "link is a link to nothing, not a folder")):  # fmt: skip
         assert cli.run(["sweep", "-a", "nop", "--dry-run", "-o", f"{tmp_path}/{out}"]) == 2
         assert f"{tmp_path}/{fault}; choose another one with -o" in capsys.readouterr().err
+
+
+def test_a_command_whose_streams_are_closed_does_its_work_all_the_same(tmp_path):
+    command = f"{sys.executable} -m hc_ray sweep -a nop --include hc-ray/c-add --dry-run <&- >&- 2>&-"
+    assert ran("bash", "-c", command, cwd=tmp_path).returncode == 0
+
+
+def test_a_command_in_a_folder_that_was_removed_says_so(tmp_path):
+    command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m hc_ray sweep -a nop --dry-run"
+    ended = ran("bash", "-c", command, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "hc-ray: the folder that you are in was removed: go to another one\n",
+    )
