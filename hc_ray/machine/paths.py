@@ -1,6 +1,7 @@
 """Where hc-ray keeps things on a machine, and where its shipped data is found (in a wheel and in a checkout)."""
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -19,11 +20,16 @@ def data_root() -> Path:
 
 def refusal(fault: OSError) -> str:
     """What this machine refused; the remedy on a second line where it concerns ``data_root()``."""
-    if not isinstance(fault.filename, str):
+    name, why, root = fault.filename, fault.strerror, data_root()
+    if isinstance(fault, shutil.Error) and isinstance(fault.args[0], list):  # of a whole tree: the first of its files
+        _, name, why = fault.args[0][0]
+    if not isinstance(name, str):
         return str(fault)
-    said, root, place = f"{fault.filename}: {fault.strerror}", data_root(), Path(fault.filename)
-    if root.is_relative_to(place) or place.is_relative_to(root):
-        said += f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that you can write to"
+    said = f"{name}: {why}"
+    if root.is_relative_to(name) or Path(name).is_relative_to(root):
+        said += (
+            f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that has room and that you can write to"
+        )
     return said
 
 

@@ -115,6 +115,16 @@ def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_n
     assert (own.closed, given.closed) == (1, 0), "a cluster that is given is not the sweep's to end"
 
 
+def test_of_a_tracker_that_fails_the_first_line_is_told(tmp_path):
+    def export(name):
+        raise OSError("disk is full\n[SQL: CREATE TABLE ...]")
+
+    ended = sweep.run(tracked(tmp_path, "http://nowhere.invalid"), events=Watcher(), cluster=Stage(export=export))
+    assert [one for one in ended.problems if "MLflow" in one] == [
+        f"not exported to MLflow: disk is full; to export: hc-ray export mlflow {tmp_path}"
+    ]
+
+
 @pytest.fixture
 def own_handlers():
     """Handlers of this test's own, which raise ``KeyboardInterrupt`` as those of the command do."""

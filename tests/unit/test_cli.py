@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -9,6 +10,7 @@ from hc_ray.cli import app as cli
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.domain.suite import Suite
+from hc_ray.machine.paths import refusal
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders
@@ -257,10 +259,19 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     assert cli.run(["sweep", "--dry-run"]) == 1
     told = capsys.readouterr().err
     assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
-    assert told.endswith(f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that you can write to\n")
+    assert told.endswith(
+        f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and that you can write to\n"
+    )
     assert cli.run(["doctor", "--json"]) == 0
     runner = next(one for one in json.loads(capsys.readouterr().out)["findings"] if one["name"] == "runner")
-    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that you can write to")
+    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that has room and that you can write to")
+
+
+def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    fault = shutil.Error([("/from/a", f"{tmp_path}/a", "No space left on device"), ("/from/b", f"{tmp_path}/b", "so")])
+    said, remedy = refusal(fault).splitlines()
+    assert said == f"{tmp_path}/a: No space left on device" and "has room" in remedy
 
 
 def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):

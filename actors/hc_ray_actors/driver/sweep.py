@@ -267,5 +267,6 @@ class _Sweep:
             self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
             if not interrupted:
-                self._problems.append(f"not exported to MLflow: {fault}; {later}")
+                says = str(fault).partition("\n")[0]  # of a full disk SQLAlchemy tells the whole statement
+                self._problems.append(f"not exported to MLflow: {says}; {later}")
         return None
