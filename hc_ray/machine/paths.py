@@ -1,5 +1,6 @@
 """Where hc-ray keeps things on a machine, and where its shipped data is found (in a wheel and in a checkout)."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -23,10 +24,10 @@ def refusal(fault: OSError) -> str:
     name, why, root = fault.filename, fault.strerror, data_root()
     if isinstance(fault, shutil.Error) and isinstance(fault.args[0], list):  # of a whole tree: the first of its files
         _, name, why = fault.args[0][0]
-    if not isinstance(name, str):
-        return str(fault)
-    said = f"{name}: {why}"
-    if root.is_relative_to(name) or Path(name).is_relative_to(root):
+    said = f"{name}: {why}" if isinstance(name, str) else str(fault)
+    # Whose disk is full a write does not say: of all that hc-ray writes, most lies there.
+    full = name is None and fault.errno == errno.ENOSPC
+    if full or (isinstance(name, str) and (root.is_relative_to(name) or Path(name).is_relative_to(root))):
         said += (
             f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that has room and that you can write to"
         )

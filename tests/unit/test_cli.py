@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import shutil
@@ -272,6 +273,7 @@ def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_reme
     fault = shutil.Error([("/from/a", f"{tmp_path}/a", "No space left on device"), ("/from/b", f"{tmp_path}/b", "so")])
     said, remedy = refusal(fault).splitlines()
     assert said == f"{tmp_path}/a: No space left on device" and "has room" in remedy
+    assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
 
 
 def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):
