@@ -3,6 +3,7 @@ after its last trial."""
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ import types
 
 import pytest
 
+from hc_ray.domain.errors import PlatformError
 from hc_ray.machine.cleanup import ENDING, uninterrupted
 from hc_ray_actors import ray_cluster
 from hc_ray_actors.driver import signals, sweep
@@ -150,6 +152,30 @@ def test_a_signal_while_what_was_started_is_ended_breaks_nothing_off(number, own
     assert signal.getsignal(number) is own_handlers
 
 
+def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
+    """In the place of Ray, which starts so."""
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown))
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
+    monkeypatch.setattr(ray_cluster, "_environment", lambda: None)
+    monkeypatch.setattr(ray_cluster, "laptop_slots", dict)
+    monkeypatch.setattr(ray_cluster, "owned_folder", lambda kind, parent: tmp_path / "ray")
+
+
+def test_where_ray_does_not_start_the_limits_of_the_shell_that_it_may_have_met_are_told(tmp_path, monkeypatch):
+    def init(**options):
+        raise ConnectionError("timed out")
+
+    ray_that(init, tmp_path, monkeypatch)
+    kinds = {resource.RLIMIT_NPROC: 40, resource.RLIMIT_AS: 1 << 30}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (kinds[kind], kinds[kind]))
+    with pytest.raises(PlatformError, match=r"timed out; .*: ulimit -u 40, ulimit -v 1048576$"):
+        ray_cluster.RayCluster()
+    kinds |= {resource.RLIMIT_NPROC: 96_000, resource.RLIMIT_AS: resource.RLIM_INFINITY}
+    with pytest.raises(PlatformError, match=r"its logs are in \S+$"):
+        ray_cluster.RayCluster()
+
+
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_while_ray_starts_interrupts_and_ends_what_ray_has_started(
     tmp_path, monkeypatch, own_handlers, number
@@ -160,12 +186,7 @@ def test_a_signal_while_ray_starts_interrupts_and_ends_what_ray_has_started(
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))  # as Ray does
         signal.raise_signal(number)
 
-    ray = types.SimpleNamespace(init=init, shutdown=lambda: ended.append("ray"))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
-    monkeypatch.setattr(ray_cluster, "_environment", lambda: None)
-    monkeypatch.setattr(ray_cluster, "laptop_slots", dict)
+    ray_that(init, tmp_path, monkeypatch, shutdown=lambda: ended.append("ray"))
     with pytest.raises(KeyboardInterrupt):
         ray_cluster.RayCluster()
     assert ended == ["ray"] and signal.getsignal(signal.SIGTERM) is own_handlers
