@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from hc_ray.domain.errors import PlatformError
-from hc_ray_actors.ray_token import own_token
+from hc_ray_actors.ray_token import own_token, own_token_path
 
 CURRENT_CLUSTER = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
 """Where ``ray start`` notes the address of the cluster that it started or joined."""
@@ -98,10 +98,9 @@ def why_silent(address: str) -> str | None:
     if heard[3] != _SETTINGS:
         return "what listens there is no Ray cluster"
     if _WRONG_TOKEN in heard:
-        where = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.local/share/hc-ray/keys/ray_token")
         raise PlatformError(
-            f"the Ray cluster at {address} refuses this machine's token; copy the head's to {where}, or, for a Ray of"
-            " this machine alone, give --address local"
+            f"the Ray cluster at {address} refuses this machine's token; copy the head's to {own_token_path()}, or, "
+            "for a Ray of this machine alone, give --address local"
         )
     return None
 

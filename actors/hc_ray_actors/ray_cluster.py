@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import resource
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from hc_ray.machine import sealed_guard
 from hc_ray.machine.cleanup import (
     OWNER_VARIABLE,
     end_processes,
+    handlers_kept,
     owned_folder,
     reap_folders,
     reap_processes,
@@ -30,6 +32,8 @@ CONTROL = "control"
 """Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
 never wait behind its work."""
 START_ATTEMPTS = 3
+FEW_THREADS = 1000
+"""Ray's processes have some hundreds."""
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
 
@@ -154,6 +158,14 @@ def _labelled() -> Iterator[None]:
         del os.environ[OWNER_VARIABLE]
 
 
+def _limits() -> str:
+    """What this process may have little of, as ``ulimit`` says it: Ray does not name it where it runs out."""
+    threads, memory = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_AS))
+    low = [f"ulimit -u {threads}"] if 0 <= threads < FEW_THREADS else []
+    low += [f"ulimit -v {memory >> 10}"] if memory >= 0 else []
+    return f"; it may lack what this shell limits: {', '.join(low)}" if low else ""
+
+
 class RayCluster:
     """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
 
@@ -192,23 +204,24 @@ class RayCluster:
             )
 
     def _init(self, **options: Any) -> None:
-        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
+        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up. Raises
+        ``KeyboardInterrupt`` on SIGTERM, too, which Ray answers by an exit."""
         for attempt in range(START_ATTEMPTS):
             try:
-                with _empty_directory():
+                with _empty_directory(), handlers_kept():
                     self._ray.init(**options)
                 self.here = self._ray.get_runtime_context().get_node_id()
                 return
             except BaseException as fault:
                 if not isinstance(fault, Exception):
                     self.close()
-                    raise
+                    raise KeyboardInterrupt from None
                 self._ray.shutdown()
                 # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
                 final = isinstance(fault, ConnectionError) or str(fault).startswith("Version mismatch")
                 if final or attempt == START_ATTEMPTS - 1:
                     logs, says = options.get("_temp_dir", "/tmp/ray"), " ".join(str(fault).split())
-                    raise PlatformError(f"Ray did not start: {says}; its logs are in {logs}") from fault
+                    raise PlatformError(f"Ray did not start: {says}; its logs are in {logs}{_limits()}") from fault
 
     def members(self) -> list[Member]:
         from ray._private.state import state

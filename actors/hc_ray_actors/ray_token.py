@@ -34,12 +34,16 @@ def token_file() -> Path:
     return path
 
 
+def own_token_path() -> Path:
+    """Where this process looks for the token that it shows to a cluster."""
+    return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or data_root() / "keys/ray_token")
+
+
 def own_token() -> str:
     """The token that this process shows to a cluster, which may be another's than hc-ray's own. Raises
     ``PlatformError`` where this node has none."""
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or data_root() / "keys/ray_token")
     try:
-        return os.environ.get("RAY_AUTH_TOKEN") or path.read_text().strip()
+        return os.environ.get("RAY_AUTH_TOKEN") or own_token_path().read_text().strip()
     except OSError as fault:
         raise PlatformError(f"this node has no token of its Ray cluster ({fault}); copy the head's there") from None
 

@@ -13,6 +13,7 @@ from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.catalogue import ResolvedModel, catalogue, resolve, resolve_remote
 from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
+from hc_ray.engines.scripted import load_script
 from hc_ray.engines.speed import known_speed
 from hc_ray.engines.wire import SCHEMA_FIELD
 from hc_ray.reports.terminal import say
@@ -50,15 +51,16 @@ def role_models(config: SweepConfig, looked: Looked | None = None) -> RoleModels
     looked |= {engine: _look(engine) for engine in engines if engine not in looked}
     seen = {engine: _common(looked[engine]) for engine in engines}
     models = {role: role_model(engine, seen[engine]) for role, (engine, _, _) in wanted.items()}
-    restricted: dict[EngineConfig, list[str]] = {}
+    restricted: dict[EngineConfig, list[RoleName]] = {}
     for role in roles:
         (_, now, _), (_, wish, _) = models[role], wanted[role]
         if (now.form, now.test_form) != (wish.form, wish.test_form):
             restricted.setdefault(models[role][0], []).append(role)
-    notes = [
-        f"{', '.join(them)}: {engine.label} supports only chat, not completions; prompts use the chat format"
-        for engine, them in restricted.items()
-    ]
+    notes = []
+    for engine, them in restricted.items():
+        form = models[them[0]][1].form
+        only = "chat, not completions" if form == "chat" else "completions, not chat"
+        notes.append(f"{', '.join(them)}: {engine.label} supports only {only}; prompts use the {form} format")
     notes += [note for engine in seen for note in _told(engine, seen[engine])]
     given = dict.fromkeys(config.roles.get(role, config.engine) for role in roles)
     notes += [note for engine in given if (note := _window(engine))]
@@ -69,7 +71,7 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
     """The engine with the digest of its weights and what it samples by, the profile as far as a server of these
     capabilities can be asked so, and the digest of model and profile. Raises ``ModelError`` or ``ConfigError``."""
     identity: list[str | None]
-    known = True
+    known, capable = True, capabilities or Capabilities()
     if engine.kind == "embedded":
         model = _weights(engine)
         profile, known, identity = model.profile, model.measured, [model.digest]
@@ -91,17 +93,18 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
     else:
         if not engine.script:
             raise ConfigError("--engine scripted needs --script MODULE:FUNCTION, which answers the prompts")
+        load_script(engine.script)
         profile, identity = Profile(), [engine.kind, engine.script]
     context = context_of(engine, capabilities)
     if engine.kind == "server":
         engine = engine.model_copy(update={"context_tokens": context})
     if "parallel" not in engine.model_fields_set and (speed := known_speed(engine)):
         engine = engine.model_copy(update={"parallel": speed.knee})
-    profile = of_model(profile, context) if known else for_context(context)[0]
+    profile = of_model(profile, context) if known else for_context(context, chat=capable.chat)[0]
     # Both hold it: the profile for the digest, the engine for the node that asks its server whether it takes it.
     sampling = engine.sampling or profile.sampling
     engine = engine.model_copy(update={"sampling": sampling})
-    profile = usable(profile.model_copy(update={"sampling": sampling}), capabilities or Capabilities())
+    profile = usable(profile.model_copy(update={"sampling": sampling}), capable)
     return engine, profile, digest_of([*identity, profile.digest])
 
 
@@ -125,10 +128,12 @@ def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig,
         sets = f"; unless set otherwise {sets}" if sets else ""
         looked = seen.get(engine)
         assumed = engine.context_tokens is None and looked is not None and looked.context is None
-        why = for_context(profile.context_tokens, assumed=assumed)[1] if guessed else f"measured for this model{sets}"
+        chat = looked is None or looked.chat
+        said = for_context(profile.context_tokens, assumed=assumed, chat=chat)[1]
+        why = said if guessed else f"measured for this model{sets}"
         if assumed:
             why += "; the server tells no context, engine.context_tokens sets it"
-        elif guessed and profile.name == "tiny":
+        elif guessed and chat and profile.name == "tiny":
             why += "; engine.context_tokens gives it more"
         told[engine] = f"{engine.label}: profile `{profile.name}` ({why})"
     return [text for engine, text in told.items() if engine.kind != "scripted"]

@@ -4,13 +4,18 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import errno
 import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
 from hc_ray import __version__
 from hc_ray.cli import best, integrations, machine, models, report, skills, sweep, tasks, trials
@@ -19,9 +24,22 @@ from hc_ray.domain.errors import HcRayError, StoreError, UserError
 
 NAME = "hc-ray"
 DEBUG = "--debug"
+_MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE,
+            errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EEXIST}  # fmt: skip
+"""What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # typer would end without a word
+            raise typer.Abort from None
+
 
 app = typer.Typer(
     name=NAME,
+    cls=_Commands,
     help="Lets a small local model solve coding and terminal tasks with test-time compute, and measures with blind "
     "grading what the search gains.",
     no_args_is_help=True,
@@ -84,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return _end(130, "interrupted")
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and flushing at exit must not raise again.
@@ -105,8 +123,6 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message)
         return 2
-    if type(error).__name__ == "Abort":
-        return _end(130, "interrupted")
     path = context.command_path if context is not None else "hc-ray"
     return _end(2, f"{message.rstrip()}\nSee `{path} --help`.")
 
@@ -114,9 +130,22 @@ def _usage(error: Exception) -> int:
 def _fault(error: Exception) -> int:
     if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return _end(1, "the folder that you are in was removed: go to another one")
+    if isinstance(error, OSError) and error.errno in _MACHINE:
+        from hc_ray.machine.paths import refusal
+
+        return _end(1, refusal(error))
     kind = "" if isinstance(error, HcRayError) else "bug: "
     says = next(iter(str(error).strip().splitlines()), "no message")
     return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")
+
+
+def _has_folder() -> bool:
+    try:
+        return Path.cwd().is_dir()
+    except FileNotFoundError:
+        return False
 
 
 def _end(code: int, message: str) -> int:
@@ -135,9 +164,15 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
             signal.signal(number, _interrupt)
+    # A stream that was closed (``>&-``) would be the next file that is opened.
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(spare, True)
+    os.close(spare)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal has no letter for is told by its number, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
     sys.exit(code)

@@ -51,10 +51,11 @@ class Profile(Value):
 
 
 def usable(profile: Profile, capabilities: Capabilities) -> Profile:
-    """The profile restricted to what a server supports: ``chat`` for every format where it has no completions, fenced
-    actions where it has no tools."""
+    """The profile restricted to what a server supports: one format for all where it has only chat or only completions,
+    fenced actions where it has no tools."""
     if profile.settings.get("solver.actions") == "calls" and not capabilities.tools:
         profile = profile.model_copy(update={"settings": {**profile.settings, "solver.actions": "fenced"}})
-    if capabilities.completion:
+    if capabilities.completion and capabilities.chat:
         return profile
-    return profile.model_copy(update={"form": "chat", "test_form": "chat"})
+    only = "chat" if capabilities.chat else "completion"
+    return profile.model_copy(update={"form": only, "test_form": only})

@@ -25,11 +25,12 @@ def shipped(name: str) -> Profile:
     return Profile.model_validate(yaml.safe_load((configs_dir() / "profiles" / f"{name}.yaml").read_text("utf-8")))
 
 
-def for_context(tokens: int, *, assumed: bool = False) -> tuple[Profile, str]:
-    """The profile of a model of which only the context is known, or assumed, and why it is this one."""
+def for_context(tokens: int, *, assumed: bool = False, chat: bool = True) -> tuple[Profile, str]:
+    """The profile of a model of which only the context is known, or assumed, and whether its server has ``chat``; and
+    why it is this one."""
     has = f"its context {'is assumed to have' if assumed else 'has'} {tokens:,} tokens"
-    if tokens < LEAST_CONTEXT:
-        why = f"{has}, fewer than the {LEAST_CONTEXT:,} that `capable` needs"
+    if not chat or tokens < LEAST_CONTEXT:
+        why = f"{has}, fewer than the {LEAST_CONTEXT:,} that `capable` needs" if chat else "`capable` needs chat"
         return shipped("tiny").model_copy(update={"context_tokens": tokens}), why
     profile = shipped("capable").model_copy(update={"context_tokens": tokens})
     if tokens >= WHOLE_CONTEXT:

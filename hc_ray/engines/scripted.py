@@ -40,8 +40,8 @@ def load_script(name: str) -> Callable[[Prompt], str]:
     """The function that ``module:function`` names. Raises ``ConfigError`` where there is none."""
     try:
         function = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"script {name!r}: {error}") from None
+    except Exception as error:  # whatever the module does when it is imported
+        raise ConfigError(f"script {name!r}: {error or type(error).__name__}") from None
     if ":" not in name or not callable(function):
         raise ConfigError(f"script {name!r}: must name a function in the form module:function")
     return function  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ import shutil
 import signal
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +24,10 @@ OWNER_VARIABLE = "HC_RAY_OWNER"
 """In the environment of child processes that could outlive their owner; never in a sandbox's."""
 DEATH_SECONDS = 10.0
 """How long a process that was killed is waited for, on a machine that is busy."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command: of Ctrl-C, of a scheduler, of a closed terminal."""
 PATIENCE = 10.0
-"""Seconds that ending what was started may take before a further Ctrl-C breaks it off."""
+"""Seconds that ending what was started may take before a further signal breaks it off."""
 OLD_SECONDS = 3600.0
 """What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
 
@@ -33,24 +36,35 @@ _SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "probe/*", "k
 
 
 @contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """The handlers of ``ENDING`` are afterwards what they were before: Ray puts others in their place, and an event
+    loop gives back none that it took. Only in the main thread, which alone has them."""
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler is not None:  # not one of another language's
+                    signal.signal(number, handler)
+
+
+@contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """For the ending of processes, which half done would leave some: SIGINT does nothing meanwhile, until ``PATIENCE``
-    is over. Only in the main thread, which alone is interrupted."""
+    """For the ending of processes, which half done would leave some: the signals of ``ENDING`` do nothing meanwhile,
+    until ``PATIENCE`` is over. Only in the main thread, which alone is interrupted."""
     began = time.monotonic()
 
     def late(*_: object) -> None:
         if time.monotonic() - began > PATIENCE:
             raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGINT, late)
-    except ValueError:
+    with handlers_kept():
+        if threading.current_thread() is threading.main_thread():
+            for number in ENDING:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as ``nohup`` sets it
+                    signal.signal(number, late)
         yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def owned_folder(kind: str, *, parent: Path | None = None) -> Path:

@@ -1,6 +1,8 @@
 """Where hc-ray keeps things on a machine, and where its shipped data is found (in a wheel and in a checkout)."""
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 
@@ -15,6 +17,21 @@ def data_root() -> Path:
         return Path("/var/lib/hc-ray")
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser().resolve() / "hc-ray"
+
+
+def refusal(fault: OSError) -> str:
+    """What this machine refused; the remedy on a second line where it concerns ``data_root()``."""
+    name, why, root = fault.filename, fault.strerror, data_root()
+    if isinstance(fault, shutil.Error) and isinstance(fault.args[0], list):  # of a whole tree: the first of its files
+        _, name, why = fault.args[0][0]
+    said = f"{name}: {why}" if isinstance(name, str) else str(fault)
+    # Whose disk is full a write does not say: of all that hc-ray writes, most lies there.
+    full = name is None and fault.errno == errno.ENOSPC
+    if full or (isinstance(name, str) and (root.is_relative_to(name) or Path(name).is_relative_to(root))):
+        said += (
+            f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that has room and that you can write to"
+        )
+    return said
 
 
 def configs_dir() -> Path:

@@ -55,7 +55,8 @@ def ensure_runner() -> Path:
     if not target.is_dir():
         with one_process_at_a_time(root / ".lock"):
             for folder in (root.parent, root):
-                folder.chmod(folder.stat().st_mode | 0o555)
+                if ~folder.stat().st_mode & 0o555:  # it may be another user's, who alone can change it
+                    folder.chmod(folder.stat().st_mode | 0o555)
             if not target.is_dir():
                 with staged(target) as stage:
                     _copy_python(stage)
@@ -98,8 +99,10 @@ def base_python() -> Path:
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     own = Path(getattr(sys, "_base_executable", ""))
     for candidate in (Path(sys.base_prefix) / "bin" / name, own, Path(sys.executable)):
-        if candidate.is_file() and candidate.resolve().open("rb").read(4) == b"\x7fELF":
-            return candidate.resolve()
+        if candidate.is_file():
+            with candidate.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    return candidate.resolve()
     raise PlatformError(f"no interpreter found below {sys.base_prefix}: the runner is built from a CPython on Linux")
 
 

@@ -51,6 +51,16 @@ class SweepStore:
         self._named: set[Path] = set()
         """Folders whose own names are on the disk."""
 
+    def refusal(self) -> str | None:
+        """Why nothing can be written there; None where something can, or an object store has to say."""
+        if not self._local:
+            return None
+        base = Path(self._base)
+        there = next(one for one in (base, *base.parents) if os.path.lexists(one))
+        if not there.is_dir():
+            return f"{there} is {'a link to nothing' if there.is_symlink() else 'a file'}, not a folder"
+        return None if os.access(there, os.W_OK | os.X_OK) else f"you cannot write to {there}"
+
     def _path(self, path: str) -> str:
         if path.startswith("/") or ".." in path.split("/"):
             raise StoreError(f"{path}: not a path inside the sweep directory")

@@ -133,15 +133,18 @@ def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray
 
 
 def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(
-    listener, current, monkeypatch
+    listener, current, monkeypatch, home
 ):
     there, answers = listener
     answers.append(SETTINGS + REFUSAL)
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
     monkeypatch.setattr(address, "PROBE_SECONDS", 60)  # nobody waits for it
     current.write_text(there)
     started = time.monotonic()
     for given in (there, "auto", None):
-        with pytest.raises(PlatformError, match=r"refuses this machine's token; copy .*--address local") as refused:
+        with pytest.raises(
+            PlatformError, match=rf"copy the head's to {home}/keys/ray_token, or.*--address local"
+        ) as refused:
             address.running_cluster(given)
         assert "\n" not in str(refused.value)
     assert time.monotonic() - started < address.PROBE_SECONDS

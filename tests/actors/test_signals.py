@@ -2,11 +2,18 @@
 after its last trial."""
 
 import asyncio
+import os
+import resource
 import signal
+import sys
 import threading
+import types
 
 import pytest
 
+from hc_ray.domain.errors import PlatformError
+from hc_ray.machine.cleanup import ENDING, uninterrupted
+from hc_ray_actors import ray_cluster
 from hc_ray_actors.driver import signals, sweep
 from tests.fakes.crew import Stage, plan_of
 from tests.fakes.listeners import Watcher
@@ -108,3 +115,78 @@ def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_n
     assert "writing the report and the tables" in quiet.told
     assert not {"exporting to MLflow", "ending the processes of this sweep"} & set(quiet.told)
     assert (own.closed, given.closed) == (1, 0), "a cluster that is given is not the sweep's to end"
+
+
+def test_of_a_tracker_that_fails_the_first_line_is_told(tmp_path):
+    def export(name):
+        raise OSError("disk is full\n[SQL: CREATE TABLE ...]")
+
+    ended = sweep.run(tracked(tmp_path, "http://nowhere.invalid"), events=Watcher(), cluster=Stage(export=export))
+    assert [one for one in ended.problems if "MLflow" in one] == [
+        f"not exported to MLflow: disk is full; to export: hc-ray export mlflow {tmp_path}"
+    ]
+
+
+@pytest.fixture
+def own_handlers():
+    """Handlers of this test's own, which raise ``KeyboardInterrupt`` as those of the command do."""
+
+    def ends(*_):
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, ends) for number in ENDING}
+    yield ends
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_after_a_sweep_every_signal_does_what_it_did_before(tmp_path, own_handlers):
+    assert run(tmp_path, Watcher()).done == 2
+    assert [signal.getsignal(number) for number in ENDING] == [own_handlers] * len(ENDING)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_while_what_was_started_is_ended_breaks_nothing_off(number, own_handlers):
+    with uninterrupted():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is own_handlers
+
+
+def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
+    """In the place of Ray, which starts so."""
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown))
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
+    monkeypatch.setattr(ray_cluster, "_environment", lambda: None)
+    monkeypatch.setattr(ray_cluster, "laptop_slots", dict)
+    monkeypatch.setattr(ray_cluster, "owned_folder", lambda kind, parent: tmp_path / "ray")
+
+
+def test_where_ray_does_not_start_the_limits_of_the_shell_that_it_may_have_met_are_told(tmp_path, monkeypatch):
+    def init(**options):
+        raise ConnectionError("timed out")
+
+    ray_that(init, tmp_path, monkeypatch)
+    kinds = {resource.RLIMIT_NPROC: 40, resource.RLIMIT_AS: 1 << 30}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (kinds[kind], kinds[kind]))
+    with pytest.raises(PlatformError, match=r"timed out; .*: ulimit -u 40, ulimit -v 1048576$"):
+        ray_cluster.RayCluster()
+    kinds |= {resource.RLIMIT_NPROC: 96_000, resource.RLIMIT_AS: resource.RLIM_INFINITY}
+    with pytest.raises(PlatformError, match=r"its logs are in \S+$"):
+        ray_cluster.RayCluster()
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_while_ray_starts_interrupts_and_ends_what_ray_has_started(
+    tmp_path, monkeypatch, own_handlers, number
+):
+    ended = []
+
+    def init(**options):
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))  # as Ray does
+        signal.raise_signal(number)
+
+    ray_that(init, tmp_path, monkeypatch, shutdown=lambda: ended.append("ray"))
+    with pytest.raises(KeyboardInterrupt):
+        ray_cluster.RayCluster()
+    assert ended == ["ray"] and signal.getsignal(signal.SIGTERM) is own_handlers

@@ -67,6 +67,14 @@ def test_install_refuses_a_folder_it_cannot_write_and_an_unknown_argument_in_one
     assert not (tmp_path / ".venv").exists()
 
 
+def test_install_refuses_a_folder_whose_name_python_cannot_read_in_the_locale(tmp_path):
+    (tmp_path / "café/scripts").mkdir(parents=True)
+    shutil.copy(CHECKOUT / "scripts/install", tmp_path / "café/scripts")
+    result = ran("env", "LC_ALL=C", tmp_path / "café/scripts/install", cwd=tmp_path)
+    assert result.returncode == 1 and "café in this locale: export LC_ALL=C.UTF-8, or" in result.stderr
+    assert not (tmp_path / "café/.venv").exists()
+
+
 def test_ci_setup_refuses_a_user_who_is_not_root_in_one_line(public_folder):
     script = public_folder / "ci-setup"
     shutil.copy(CHECKOUT / "scripts/ci-setup", script)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_a_kernel_that_counts_processes_by_user_alone_gives_no_sandbox_and_the_r
     monkeypatch.setattr(bwrap_binary, "kernel_release", lambda: (5, 10))
     bwrap_binary.working_bwrap.cache_clear()
     assert probe() == "bubblewrap sandboxes need Linux 5.14 or later, this is 5.10: use Docker"
+
+
+def test_a_limit_of_open_files_that_grading_cannot_live_with_gives_no_sandbox_and_the_remedy(home, monkeypatch):
+    monkeypatch.setattr(bwrap_binary.resource, "getrlimit", lambda limit: (64, 64))
+    bwrap_binary.working_bwrap.cache_clear()
+    assert "need 256 open files, this process may have 64: raise the limit (ulimit -n 1024)" in probe()
+
+
+def test_a_data_folder_that_runs_no_programs_is_named_with_the_remedy(home, monkeypatch):
+    monkeypatch.setattr(bwrap_binary, "_try", lambda bwrap: "bwrap: execvp /opt/hc/bin/python3: Permission denied")
+    monkeypatch.setattr(bwrap_binary.os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    bwrap_binary.working_bwrap.cache_clear()
+    assert "(it is mounted noexec): set HC_RAY_HOME to a folder elsewhere" in probe()
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel as a 32-bit program of x86-64 does")

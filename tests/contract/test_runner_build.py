@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, RUNNER_ROOT, inside_script
+from hc_ray.sandboxes import runner_build
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.runner_build import ensure_runner, inside_modules
 from tests.fakes.processes import ran
@@ -97,3 +98,13 @@ def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path
     for source in pure.rglob("*.py"):
         assert list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc")), source
     assert not list(pure.rglob("*.so"))
+
+
+def test_a_data_folder_of_another_user_that_all_may_enter_is_left_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    tmp_path.chmod(0o755)
+    for step in ("_copy_python", "_write_inside", "_byte_compile"):
+        monkeypatch.setattr(runner_build, step, lambda stage: None)
+    changed, chmod = [], Path.chmod
+    monkeypatch.setattr(Path, "chmod", lambda path, mode: (changed.append(path), chmod(path, mode)))
+    assert ensure_runner().is_dir() and tmp_path not in changed

@@ -1,4 +1,4 @@
-"""A server without completions is asked in the chat form alone, from the plan on."""
+"""A server without completions is asked in the chat form alone, and one without chat in the other, from the plan on."""
 
 import asyncio
 
@@ -60,6 +60,23 @@ def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completio
     with EngineServer(echo_request, models=(NAME,)) as server:
         planned = role_models(SweepConfig(engine=engine(server)))
     assert planned.models["solver"][1].form == "completion" and len(planned.notes) == 1
+
+
+def test_a_plan_asks_a_server_without_chat_for_completions_by_the_profile_that_needs_no_chat_and_says_so():
+    with EngineServer(echo_request, endpoints=("/v1/completions", "/v1/models"), models=("base",)) as server:
+        planned = role_models(SweepConfig(engine=engine(server, "base", context_tokens=8192)))
+    for _, profile, _ in planned.models.values():
+        assert (profile.name, profile.form, profile.test_form) == ("tiny", "completion", "completion")
+        assert profile.context_tokens == 8192
+    why, note = planned.notes
+    assert why == "base: profile `tiny` (`capable` needs chat)"
+    assert note.endswith("base supports only completions, not chat; prompts use the completion format")
+
+
+@pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts"])
+def test_a_plan_refuses_a_script_that_is_not_there(script):
+    with pytest.raises(ConfigError, match=f"script '{script}': "):
+        role_models(SweepConfig(engine=EngineConfig(kind="scripted", script=script)))
 
 
 @pytest.mark.parametrize(("refused", "told"), [("min_p", ["other rejects min_p"]), ("repeat_penalty", [])],

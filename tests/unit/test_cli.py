@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -9,6 +11,7 @@ from hc_ray.cli import app as cli
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.domain.suite import Suite
+from hc_ray.machine.paths import refusal
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders
@@ -240,3 +243,57 @@ def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path
     told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo"]
     assert cli.run(told) == 0
     assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]
+
+
+def test_an_interrupted_command_says_so(monkeypatch, capsys):
+    def interrupted(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
+    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
+
+
+@pytest.mark.parametrize("inner", ["", "/inner"])
+def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, capsys, inner):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HC_RAY_HOME", f"{tmp_path}/file{inner}")
+    assert cli.run(["sweep", "--dry-run"]) == 1
+    told = capsys.readouterr().err
+    assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
+    assert told.endswith(
+        f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and that you can write to\n"
+    )
+    assert cli.run(["doctor", "--json"]) == 0
+    runner = next(one for one in json.loads(capsys.readouterr().out)["findings"] if one["name"] == "runner")
+    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that has room and that you can write to")
+
+
+def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    fault = shutil.Error([("/from/a", f"{tmp_path}/a", "No space left on device"), ("/from/b", f"{tmp_path}/b", "so")])
+    said, remedy = refusal(fault).splitlines()
+    assert said == f"{tmp_path}/a: No space left on device" and "has room" in remedy
+    assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
+
+
+def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for out, fault in (("file", "file is a file, not a folder"), ("file/x", "file is a file, not a folder"),
+                       ("link", "link is a link to nothing, not a folder")):  # fmt: skip
+        assert cli.run(["sweep", "-a", "nop", "--dry-run", "-o", f"{tmp_path}/{out}"]) == 2
+        assert f"{tmp_path}/{fault}; choose another one with -o" in capsys.readouterr().err
+
+
+def test_a_command_whose_streams_are_closed_does_its_work_all_the_same(tmp_path):
+    command = f"{sys.executable} -m hc_ray sweep -a nop --include hc-ray/c-add --dry-run <&- >&- 2>&-"
+    assert ran("bash", "-c", command, cwd=tmp_path).returncode == 0
+
+
+def test_a_command_in_a_folder_that_was_removed_says_so(tmp_path):
+    command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m hc_ray sweep -a nop --dry-run"
+    ended = ran("bash", "-c", command, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        "hc-ray: the folder that you are in was removed: go to another one\n",
+    )

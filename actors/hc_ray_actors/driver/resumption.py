@@ -73,6 +73,8 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     """What ``out`` holds of a sweep already. Raises ``OutputError`` for a directory that holds something else than what
     is planned."""
     store = SweepStore(out)
+    if fault := store.refusal():
+        raise OutputError(f"{out}: {fault}; choose another one with -o")
     if not store.exists("sweep.json"):
         # A start that was killed before it wrote anything has left its lease.
         if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):

@@ -6,13 +6,13 @@ import signal
 import time
 from collections.abc import Iterator
 
-from hc_ray.machine.cleanup import PATIENCE
+from hc_ray.machine.cleanup import ENDING, PATIENCE
 
 
 class Signals:
     """SIGINT, SIGTERM and a closed terminal cancel the running task, but only where it may be cancelled, and once
     there: who presses Ctrl-C twice, or is sent the signal by a wrapper as well as by the terminal, does not interrupt
-    the closing, unless that takes longer than ``PATIENCE``. (``ray.init`` has put its own handler on SIGTERM.)"""
+    the closing, unless that takes longer than ``PATIENCE``."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -20,10 +20,9 @@ class Signals:
         self._task, self._cancels, self._first = task, False, 0.0
         self.seen = 0
         """How many signals came so far."""
-        ends = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as ``nohup`` sets it: the sweep is to go on
-            ends.append(signal.SIGHUP)
-        for number in ends:
+        for number in ENDING:
+            if signal.getsignal(number) is signal.SIG_IGN:  # as ``nohup`` sets it: the sweep is to go on
+                continue
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self._came)
 

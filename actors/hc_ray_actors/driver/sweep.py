@@ -17,6 +17,7 @@ from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.machine import processor_use
+from hc_ray.machine.cleanup import handlers_kept
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import SANDBOX, Cluster
@@ -81,7 +82,8 @@ def run(
         if todo:
             # Before any event loop: it blocks for seconds, and Ctrl-C must end it at once.
             sweep.start_cluster(address)
-        return asyncio.run(sweep.run(todo, sleep))
+        with handlers_kept():
+            return asyncio.run(sweep.run(todo, sleep))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -265,5 +267,6 @@ class _Sweep:
             self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
             if not interrupted:
-                self._problems.append(f"not exported to MLflow: {fault}; {later}")
+                says = str(fault).partition("\n")[0]  # of a full disk SQLAlchemy tells the whole statement
+                self._problems.append(f"not exported to MLflow: {says}; {later}")
         return None

@@ -9,7 +9,7 @@ from functools import partial
 
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.value import Value
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.paths import data_root, refusal
 
 DEMO = "starter"
 """The shipped dataset that a first run takes its tasks from."""
@@ -46,8 +46,8 @@ def _tried(name: str, look: Callable[[], str], remedy: str = "") -> Finding:
     try:
         return Finding(name=name, ok=True, says=look())
     except Exception as fault:
-        says, _, own = str(fault).partition("\n")
-        return Finding(name=name, ok=False, says=str(fault) if remedy else says, remedy=remedy or own.strip())
+        says, _, own = (refusal(fault) if isinstance(fault, OSError) else str(fault)).partition("\n")
+        return Finding(name=name, ok=False, says=says, remedy=own.strip() or remedy)
 
 
 def _python() -> Finding:

@@ -1,6 +1,5 @@
 """``Evaluator`` by sweeps: every evaluation is a sweep directory below the climb's own."""
 
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -80,8 +79,6 @@ class SweepEvaluator:
     def _run(self, plan: sweep.Plan, tokens: int, purpose: str) -> None:
         with self._watch(len(plan.trials) - plan.done, purpose) as events:
             ended = sweep.run(plan, events=events, max_tokens=tokens, cluster=self._cluster)
-        # Ray and the sweep's event loop have taken it, and give nothing back.
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         if ended.signalled:
             raise KeyboardInterrupt
         if ended.stopped:

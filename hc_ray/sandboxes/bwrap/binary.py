@@ -4,6 +4,7 @@ import fcntl
 import importlib.util
 import os
 import pwd
+import resource
 import secrets
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ print("hello")
 """
 _OLDEST = (5, 14)
 """Older kernels count a normal user's processes over all sandboxes and whatever else the user runs."""
+_FEWEST_FILES = 256
+"""What a sandbox's machinery counts on: with fewer, grading finds no place for the witness's descriptor."""
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
 
@@ -113,6 +116,11 @@ def working_bwrap(user: int, home: Path) -> Path:
     if (release := kernel_release()) < _OLDEST:
         needs, this = (".".join(map(str, numbers)) for numbers in (_OLDEST, release))
         raise PlatformError(f"bubblewrap sandboxes need Linux {needs} or later, this is {this}: use Docker")
+    if 0 <= (files := resource.getrlimit(resource.RLIMIT_NOFILE)[1]) < _FEWEST_FILES:
+        raise PlatformError(
+            f"bubblewrap sandboxes need {_FEWEST_FILES} open files, this process may have {files}: raise the limit "
+            "(ulimit -n 1024)"
+        )
     faults = []
     for origin, binary in (("the system's", _system_bwrap()), ("hc-ray's own", _own_bwrap())):
         fault = _try(binary) if binary else "not there"
@@ -161,16 +169,17 @@ def _try(bwrap: Path) -> str | None:
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
         command = bwrap_command.argv(bwrap, root, placed, [*MACHINERY, "-S", "-c", _HELLO], writer)
-        done = subprocess.run(
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-            pass_fds=[writer],
-            **as_user(command, user),
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
+        try:
+            done = subprocess.run(
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=60,
+                check=False,
+                pass_fds=[writer],
+                **as_user(command, user),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
     finally:
         os.close(reader)
         os.close(writer)
@@ -239,6 +248,8 @@ def _remedy(faults: str) -> str:
         except OSError:
             return ""
 
+    if os.statvfs(data_root()).f_flag & os.ST_NOEXEC:
+        return f". No program may run from {data_root()} (it is mounted noexec): set HC_RAY_HOME to a folder elsewhere"
     if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return (
             ". AppArmor forbids user namespaces here (Ubuntu 24.04 and later). Either install the system's bubblewrap, "

@@ -18,7 +18,7 @@ from pathlib import Path
 from hc_ray.domain.errors import DatasetError, PlatformError, SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import is_leftover, label, on_own_disk
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.paths import data_root, refusal
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.bwrap.box import BwrapSandbox
@@ -167,7 +167,7 @@ def probe() -> str | None:
     except (PlatformError, SandboxError) as error:
         return str(error)
     except OSError as error:
-        return f"{error}: is {data_root()} writable? Set HC_RAY_HOME to a folder that is"
+        return refusal(error)
     return None
 
 
