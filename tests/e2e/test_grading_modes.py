@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
@@ -133,6 +134,26 @@ async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
+
+
+async def test_of_a_sandbox_that_was_ended_before_it_was_given_away_the_files_are_handed_in_all_the_same(
+    places, ground
+):
+    script = "[ $(cat /app/out) = 42 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    task, files = sealed_task(ground, toml=SHARED, tests={"test.sh": script}), {"/app/out": "what a state is told by"}
+    forks = SandboxForks(places[0], task, "ended")
+    try:
+        sandbox = await forks.open("lineage")
+        await sandbox.put({"/app/out": b"42\n"})
+        forks.remember(files, (await sandbox.difference()).tar)
+        forks.lives_in(files, sandbox)
+        sandbox.kill("as the watchdog does")
+        difference, ticket = await forks.hand_in("submission", files)
+    finally:
+        await forks.close()
+    submission = oracle.make_submission(task, difference.tar, "trial").model_copy(update={"living": ticket})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is True, verdict
 
 
 async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(places, ground):
