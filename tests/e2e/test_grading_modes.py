@@ -125,6 +125,19 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
+@pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh"])
+async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_run_voids_them(places, ground, hook):
+    script = "sleep 0.5\nbash -lc 'grep -q 42 /app/out' && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": script})
+    sandbox = await places[0].create(task, "rewrites")
+    rewrites = f"while :; do echo 'echo 42 > /app/out' > {hook}; sleep 0.05; done"
+    start = f'setsid sh -c "{rewrites}" </dev/null >/dev/null 2>&1 & until [ -s {hook} ]; do sleep 0.05; done'
+    await sandbox.exec(["sh", "-c", start], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
+
+
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     solvers, verifiers = places
     task = serving(ground)

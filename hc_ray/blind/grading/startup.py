@@ -27,9 +27,15 @@ _KEPT = re.compile(
     r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/(haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg)(/.*)?"
     r"|(/usr(/local)?)?/lib[^/]*/gcc/.*/specs|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
 )
+IN_HOMES = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".pdbrc", ".pdbrc.py", ".pythonrc", ".pydistutils.cfg", ".pypirc", ".netrc", ".curlrc", ".wgetrc",
+    ".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".condarc",
+)  # fmt: skip
+FOLDERS = ("/etc/profile.d", "/etc/pam.d", "/etc/security", "/etc/sudoers.d", "/etc/environment.d")
+"""Of which every file takes part."""
 _HOME = re.compile(
-    r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|pdbrc|pdbrc\.py|pythonrc"
-    r"|pydistutils\.cfg|pypirc|netrc|curlrc|wgetrc|gitconfig|npmrc|yarnrc(\.yml)?|condarc|cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
+    rf"{'|'.join(map(re.escape, IN_HOMES))}|\.(cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
     r"|cache/(pip|uv)(/.*)?|ssh/(config|rc|environment))"
 )
 _CONFIG = re.compile(r"\.config/([^/]+)")
