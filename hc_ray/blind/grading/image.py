@@ -73,7 +73,7 @@ class Image(Value):
     bash: bool = True
     home: str = "/root"
     homes: tuple[str, ...] = ()
-    """Of everybody whom the image knows."""
+    """Of everybody who can log in."""
     workdir: str = ""
     """The real path of the working directory."""
     path: tuple[str, ...] = ()

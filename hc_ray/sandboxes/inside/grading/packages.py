@@ -14,8 +14,7 @@ _MERGED = re.compile(r"/usr(?=/(s?bin|lib[^/]*)(/|$))")
 """Packages name files by ``/bin`` or ``/usr/bin``, as they were built; both are one folder."""
 _CODE = re.compile(r"(/usr)?/(s?bin|lib[^/]*|libexec|include)/.*|/usr/share/(perl[^/]*|python[^/]*|git-core)/.*")
 _CODE_ELSEWHERE = re.compile(
-    r"/usr/share/(?!(doc|man|info|locale|lintian|icons|fonts|pixmaps|applications|mime|zoneinfo|ca-certificates"
-    r"|common-licenses|keyrings|bash-completion|zsh|fish)/).*"
+    r"/usr/share/(debconf/.*|.*\.(py|pm|pl|sh|rb|[cm]?js|awk|go|[chs]|cmake|m4|php|jar|lua|tcl|jl))"
 )
 _SITE = re.compile(r".*/(site|dist)-packages(/.*)?")
 
@@ -35,15 +34,15 @@ def code_of(changed: Iterable[str], programs: Iterable[str]) -> list[str]:
 
 def beside(changed: Iterable[str], programs: Mapping[str, Sequence[str]]) -> list[str]:
     """Those of ``changed`` that no package owns and that a program (its name: links on the way, last the real path)
-    stands on, as one does that was unpacked or built: they lie in a folder of its name. Python's own are none."""
+    stands on, as one does that was unpacked or built: code in a folder of its name. Python's own are none."""
     trees = [r"$"]
     for name, chain in programs.items():
         stem = re.escape(re.sub(r"[-.\d]+$", "", posixpath.basename(name)))
-        if re.match(r"python|pypy|pip", stem) or imported_by(chain[-1]):
+        if not stem or re.match(r"python|pypy|pip", stem) or imported_by(chain[-1]):
             continue
-        trees.append(rf"(/usr)?(/local)?/(lib[^/]*|share|etc)/{stem}[-.\d]*")
+        trees.append(rf"(/usr)?(/local)?/lib[^/]*/{stem}[-.\d]*")
         if above := re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", posixpath.dirname(chain[-1]) + "/"):
-            trees.append(re.escape(above[0]))
+            trees.append(rf"{re.escape(above[0])}/(s?bin|lib[^/]*|src|pkg|include|node_modules)")
     tree = re.compile(rf"({'|'.join(trees)})/.*")
     found = [path for path in changed if tree.fullmatch(path) and not _SITE.fullmatch(path)]
     owners = _owners(set(found)) if found else {}

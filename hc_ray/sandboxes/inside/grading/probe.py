@@ -81,8 +81,8 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _homes() -> list[str]:
-    fields = [line.split(":") for line in _text("/etc/passwd").splitlines()]
-    return sorted({one[5] for one in fields if len(one) == 7 and one[5].startswith("/")} - {"/"})
+    found = re.findall(r"^(?:[^:\n]*:){5}(/[^:\n]+):(?!.*/(?:nologin|false)$)", _text("/etc/passwd"), re.M)
+    return sorted(set(found))
 
 
 def _astray(order: dict[str, Any], canonical: dict[str, str]) -> list[str]:
