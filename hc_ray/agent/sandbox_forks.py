@@ -86,8 +86,9 @@ class SandboxForks:
         except ValueError:
             if not files:
                 raise
-            # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
-            return await self.hand_in(place, {})
+            # Its own sandbox was ended: another one gets its files. Or they cannot be written, or hold more than a
+            # submission may: it hands in nothing, and fails.
+            return await self.hand_in(place, files if living else {})
 
     def _name(self, *place: str) -> str:
         return sandbox_name(self._task.digest, self._identity, *place)

@@ -12,7 +12,7 @@ from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from tests.fakes.sandbox_home import BACKENDS, open_place
+from tests.fakes.sandbox_home import BACKENDS, closing, open_place
 from tests.fakes.tars import make_tar, member
 from tests.fakes.tasks import sealed_task
 
@@ -62,6 +62,42 @@ async def test_no_link_leads_the_tests_into_modules_of_the_candidate_s_beside_py
         verdict = await graded(task, evil, place, ground, (link, "/srv/evil"))
         assert (verdict.cause, verdict.tampered) == ("tampered", ("/srv/evil/pytest.py",))
     assert (await graded(task, {"/srv/good/add.py": GOOD}, place, ground, ("app", "/srv/good"))).passed is True
+
+
+async def test_no_link_leads_to_what_the_tests_expect_or_swallows_what_they_bring(place, ground):
+    script = "cp /tests/check.sh /app/ && sh /app/check.sh && echo 1 > /logs/verifier/reward.txt\n"
+    check = "cat /tests/expected.txt | diff - /app/out.txt\n"
+    task = sealed_task(ground, tests={"test.sh": script, "check.sh": check, "expected.txt": "42\n"})
+    for links in (
+        [("app/out.txt", "/tests/expected.txt")], [("app/out.txt", "/proc/self/root/tests/expected.txt")],
+        [("app/way", "/"), ("app/out.txt", "way/tests/expected.txt")], [("app/out.txt", "/dev/stdin")],
+        [("app/check.sh", "/dev/null")],
+    ):  # fmt: skip
+        verdict = await graded(task, {}, place, ground, *links)
+        assert (verdict.passed, verdict.left_behind) == (False, (f"/{links[-1][0]}",)), verdict
+    right = await graded(task, {"/app/v1/out": "42\n"}, place, ground, ("app/new", "v1"), ("app/out.txt", "new/out"))
+    assert (right.passed, right.left_behind) == (True, ())
+
+
+@pytest.mark.docker
+async def test_what_programs_of_the_tests_stand_on_and_start_by_themselves_is_the_image_s(ground):
+    dockerfile = (
+        "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
+        "ENV PATH=/usr/local/tool/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+        "RUN mkdir -p /usr/local/tool/bin /usr/local/tool/lib && touch /usr/local/tool/lib/tool.sh"
+        " && useradd -d /srv/db db && cd /usr/local/tool/bin&& printf"
+        " '#!/bin/sh\\n. /usr/local/tool/lib/tool.sh\\ngrep -q 42 /app/out\\n' > tool && chmod 755 tool\n"
+    )
+    script = "su - db -c true\ndpkg -l > /dev/null\ntool && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, dockerfile=dockerfile, tests={"test.sh": script})
+    forge, earned = "#!/bin/sh\necho 42 > /app/out\n", {}
+    paths = ("/usr/local/tool/lib/tool.sh", "/usr/local/bin/dpkg-query", "/srv/db/.profile", "/app/out")
+    async with closing("docker", ground / "public") as place:
+        for path in paths:
+            earned[path] = await graded(task, {"/app/x": "", path: forge}, place, ground)
+    assert [earned[path].passed for path in paths] == [False, False, False, True]
+    assert earned[paths[0]].tampered == paths[:1]
+    assert [earned[path].left_behind for path in paths[1:3]] == [paths[1:2], paths[2:3]]
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:

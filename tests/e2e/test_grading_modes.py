@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
@@ -124,6 +125,19 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
+@pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh"])
+async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_run_voids_them(places, ground, hook):
+    script = "sleep 0.5\nbash -lc 'grep -q 42 /app/out' && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": script})
+    sandbox = await places[0].create(task, "rewrites")
+    rewrites = f"while :; do echo 'echo 42 > /app/out' > {hook}; sleep 0.05; done"
+    start = f'setsid sh -c "{rewrites}" </dev/null >/dev/null 2>&1 & until [ -s {hook} ]; do sleep 0.05; done'
+    await sandbox.exec(["sh", "-c", start], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
+
+
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     solvers, verifiers = places
     task = serving(ground)
@@ -133,6 +147,26 @@ async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
+
+
+async def test_of_a_sandbox_that_was_ended_before_it_was_given_away_the_files_are_handed_in_all_the_same(
+    places, ground
+):
+    script = "[ $(cat /app/out) = 42 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    task, files = sealed_task(ground, toml=SHARED, tests={"test.sh": script}), {"/app/out": "what a state is told by"}
+    forks = SandboxForks(places[0], task, "ended")
+    try:
+        sandbox = await forks.open("lineage")
+        await sandbox.put({"/app/out": b"42\n"})
+        forks.remember(files, (await sandbox.difference()).tar)
+        forks.lives_in(files, sandbox)
+        sandbox.kill("as the watchdog does")
+        difference, ticket = await forks.hand_in("submission", files)
+    finally:
+        await forks.close()
+    submission = oracle.make_submission(task, difference.tar, "trial").model_copy(update={"living": ticket})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is True, verdict
 
 
 async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(places, ground):

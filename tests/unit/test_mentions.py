@@ -10,6 +10,9 @@ export PYTHONPATH=/app/src:$PYTHONPATH
 cd /srv/work
 if ! command -v nginx; then uvx -p 3.13 -w pytest pytest /tests/test_outputs.py; fi
 python3 -m coverage run /usr/local/bin/check.sh
+python3 -c 'import yaml; from lxml import etree' && python3 - <<END
+import tomli
+END
 """
 PY = b"""import json, os.path as p
 from requests.adapters import HTTPAdapter
@@ -28,7 +31,9 @@ def test_words_scripts_search_paths_and_imports_are_found():
     assert "jq" not in found.shell_words
     assert found.sourced == ("$HOME/.local/bin/env", "/app/.venv/bin/activate")
     assert found.search == ("/opt/tool/bin", "/app/.venv/bin") and found.modules_at == ("/app/src", "/srv/work")
-    assert mentions(TESTS).imports == ("coverage", "json", "os", "requests", "sqlite3", "build")
+    assert mentions(TESTS).imports == (
+        "yaml", "lxml", "tomli", "coverage", "json", "os", "requests", "sqlite3", "build",
+    )  # fmt: skip
 
 
 def test_the_words_of_test_sh_count_first_and_their_number_is_bounded():

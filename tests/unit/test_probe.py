@@ -11,7 +11,7 @@ import pytest
 
 from hc_ray.blind.grading.image import Image
 from hc_ray.domain.runner_paths import machinery_command
-from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages
+from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages, probe
 from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.processes import ran
 
@@ -38,11 +38,12 @@ def answer(script: Path, given: dict[str, Any], env: dict[str, str]) -> Image:
 def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     venv.create(tmp_path / "image", symlinks=True)
     search = [str(tmp_path / "image" / "bin"), "/usr/bin", "/bin"]
-    env = {"PATH": ":".join(search), "HOME": str(tmp_path)}
+    env = {"PATH": ":".join([*search, "."]), "HOME": str(tmp_path)}
     given = order(paths=["/bin/sh", "/bin", "/absent"], words=["python3", "sh", "absent-program"])
     (tmp_path / "lib").mkdir()
     found = answer(installed(tmp_path / "lib"), given, env)
-    assert found.exists == ("/bin/sh", "/bin") and found.path[0] == search[0]
+    assert found.exists == ("/bin/sh", "/bin") and (found.path[0], found.path[-1]) == (search[0], "/app")
+    assert "/root" in found.homes and not {"/", "/nonexistent"} & {*found.homes}
     assert (found.bash, found.pytest, found.home) == (True, "pure", str(tmp_path))
     assert found.programs["python3"][0] == f"{search[0]}/python3"
     assert found.programs["python3"][-1] == os.path.realpath(sys.executable) and "absent-program" not in found.programs
@@ -65,6 +66,31 @@ def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():
     assert "org" in found["tried"], "pickle looks for a module of Jython's"
     assert not {"absent_module", "test_probe"} & {*found["tried"], *found["loaded"]}
     assert any("/libc" in file for file in found["mapped"])
+
+
+def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):
+    venv.create(tmp_path, symlinks=True)
+    found = interpreters.session(str(tmp_path / "bin" / "python3"), {"PYTHONPATH": ""}, [])
+    assert found is not None and {"unittest", "argparse"} <= {*found["loaded"]} and "pytest" not in found["loaded"]
+
+
+@pytest.mark.parametrize(("links", "astray"), [
+    ({"/app/a": "/tests/x", "/app/b": "../logs", "/app/c": "/proc/self/cwd/x", "/app/d": "/dev/null"}, "abcd"),
+    ({"/app/a": "b", "/app/b": "/", "/app/c": "b/tests/x", "/app/d": "b/app/x"}, "c"),
+    ({"/app/a": "x", "/app/b": "/srv/testsuite", "/app/c": "c", "/app/d": "/tmp/tests/x"}, ""),
+])  # fmt: skip
+def test_links_that_lead_to_tests_logs_processes_or_devices_are_named_also_by_way_of_others(links, astray):
+    found = probe._astray(order(paths=[*links, "/app/x"], links=links), {})
+    assert [path[-1] for path in found] == list(astray)
+
+
+def test_what_would_be_found_before_its_like_is_told_by_the_order_of_the_folders(tmp_path):
+    first, last = tmp_path / "first", tmp_path / "last"
+    (last / "sys").mkdir(parents=True)
+    (last / "sys" / "types.h").touch()
+    folders = [str(first), str(last)]
+    assert probe._hidden(f"{first}/sys/types.h", folders) == [f"{last}/sys/types.h"]
+    assert probe._hidden(f"{first}/types.h", folders) == probe._hidden(f"{last}/sys/types.h", folders) == []
 
 
 def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):
@@ -122,7 +148,8 @@ def test_code_of_a_program_s_packages_is_told_from_that_of_others(tmp_path, monk
     (tmp_path / "info").mkdir()
     owned = {
         "gcc-12": "/usr/bin/x-gcc\n/usr/share/doc/gcc", "cpp-12:amd64": "/usr/lib/gcc/x/12/cc1",
-        "perl-base": "/usr/share/perl5/Git.pm", "vim": "/bin/vim", "libc6": "/lib/x/libc.so.6",
+        "perl-base": "/usr/share/perl5/Git.pm\n/usr/share/go-1/src/testing.go\n/usr/share/nginx/index.html",
+        "vim": "/bin/vim", "libc6": "/lib/x/libc.so.6",
     }  # fmt: skip
     for name, text in owned.items():
         (tmp_path / "info" / f"{name}.list").write_text(text + "\n")
@@ -130,9 +157,24 @@ def test_code_of_a_program_s_packages_is_told_from_that_of_others(tmp_path, monk
         "Package: gcc-12\nDepends: cpp-12 (= 12.2), x | libc6:any (>= 2)\n\nPackage: cpp-12\nPre-Depends: perl-base\n"
     )
     monkeypatch.setattr(packages, "_DATABASE", tmp_path)
-    expected = ["/usr/lib/gcc/x/12/cc1", "/usr/share/perl5/Git.pm", "/usr/lib/x/libc.so.6"]
-    changed = [*expected[:2], "/usr/bin/vim", expected[2], "/usr/share/doc/gcc"]
+    expected = ["/usr/lib/gcc/x/12/cc1", "/usr/share/perl5/Git.pm", "/usr/share/go-1/src/testing.go",
+                "/usr/lib/x/libc.so.6"]  # fmt: skip
+    changed = [*expected[:3], "/usr/bin/vim", expected[3], "/usr/share/doc/gcc", "/usr/share/nginx/index.html"]
     assert packages.code_of(changed, ["/usr/bin/x-gcc"]) == expected
     monkeypatch.setattr(packages, "_DATABASE", tmp_path / "absent")
     unknown = ["/usr/bin/vim", "/usr/local/lib/python3.11/site-packages/a.py", "/etc/x"]
     assert packages.code_of(unknown, []) == ["/usr/bin/vim"]
+
+
+def test_what_a_program_without_a_package_stands_on_lies_in_a_folder_of_its_name(tmp_path, monkeypatch):
+    (tmp_path / "info").mkdir()
+    (tmp_path / "info" / "git.list").write_text("/usr/lib/git/helper\n")
+    monkeypatch.setattr(packages, "_DATABASE", tmp_path)
+    programs = {
+        "go": ["/usr/bin/go", "/usr/local/go/bin/go"], "npm": ["/usr/local/bin/npm", "/usr/local/lib/x/npm/bin/cli.js"],
+        "gcc-12": ["/usr/local/bin/gcc-12"], "git": ["/usr/bin/git"], "python3": ["/opt/python3/bin/python3"],
+    }  # fmt: skip
+    its = ["/usr/local/go/src/testing/testing.go", "/usr/local/lib/x/npm/lib/cli.js", "/usr/local/libexec/gcc/x/12/cc1"]
+    others = ["/usr/lib/git/helper", "/usr/local/lib/x/tsc/cli.js", "/opt/python3/lib/x", "/etc/git/config",
+              "/usr/local/go/conf/x"]  # fmt: skip
+    assert packages.beside([*its, *others], programs) == its

@@ -80,8 +80,7 @@ def test_a_submission_that_no_difference_looks_like_is_refused(tar):
 @pytest.mark.parametrize("path", [
     "/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/dash", "/usr/lib/x86_64-linux-gnu/libc.so.6",
     "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/usr/lib/python3.11/os.py", "/usr/lib/python3.11/json/decoder.py",
-    "/usr/lib/python3/dist-packages/helper/__init__.py", f"{SITE}/requests/api.py", "/etc/ld.so.preload",
-    "/etc/profile", "/app/sitecustomize.py", "/opt/hc/bin/python3", "/conftest.py",
+    "/usr/lib/python3/dist-packages/helper/__init__.py", f"{SITE}/requests/api.py",
 ])  # fmt: skip
 def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path, exists=True) == "tampered" and sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
@@ -104,7 +103,8 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
     f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
     f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
-    "/app/openssl.cnf",
+    "/app/openssl.cnf", "/app/.venv/pyvenv.cfg", "/usr/local/share/perl/5.36.0/Foo.pm", "/root/.ssh/authorized_keys",
+    "/root/.config/app.toml",
 ])  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path):
     assert fate(path) == "carried"
@@ -120,7 +120,7 @@ def test_code_of_trusted_packages_and_what_a_script_sources_are_trusted_outside_
     assert fate(passes, exists=True, image=DEBIAN.model_copy(update={"owned": (passes,)})) == "tampered"
     image = DEBIAN.model_copy(update={"named": ("/root/.local/bin/env", "/srv/env.sh", "/app/.venv/bin/activate")})
     assert fate("/root/.local/bin/env", image=image) == fate("/srv/env.sh", image=image) == "left behind"
-    assert fate("/srv/env.sh", exists=True, image=image) == "tampered"
+    assert fate("/srv/env.sh", exists=True, image=image) == "left behind"
     assert fate("/app/.venv/bin/activate", exists=True, image=image) == "carried"
 
 
@@ -128,7 +128,7 @@ def test_code_of_trusted_packages_and_what_a_script_sources_are_trusted_outside_
     "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
     f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
     "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
-    "/srv/lib/hc_witness.py", "/usr/local/share/perl/5.36.0/strict.pm",
+    "/srv/lib/hc_witness.py",
 ])  # fmt: skip
 def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
@@ -142,7 +142,9 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
     "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
     "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",
-    "/home/someone/.profile", "/root/.cache/uv/wheels/x", "/root/.local/share/uv/python/bin/python3",
+    "/home/someone/.profile", "/root/.sqliterc", "/root/.jq", "/root/.expect.rc", "/root/.config/sh/env",
+    "/root/.config/shrc", "/usr/local/etc/npmrc", "/root/.cache/uv/wheels/x",
+    "/root/.local/share/uv/python/bin/python3",
     # The interpreter's own library, and beside trusted modules
     "/usr/lib/python3.11/_json.so", "/usr/lib/python3.11/__pycache__/json.cpython-311.pyc",
     "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
@@ -168,7 +170,9 @@ def test_what_would_join_a_session_unasked_is_left_behind(path):
 
 @pytest.mark.parametrize("path", [
     "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
-    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
+    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x", "/etc/ld.so.preload",
+    "/etc/profile", "/etc/environment", "/etc/ld.so.conf", "/app/sitecustomize.py", "/opt/hc/bin/python3",
+    "/conftest.py", "/etc/magic",
 ])  # fmt: skip
 def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
     assert fate(path, exists=True) == "left behind"
@@ -278,7 +282,10 @@ def test_an_untouched_image_resolves_like_itself_and_of_many_paths_a_verdict_cou
     grown = DEBIAN.model_copy(update={"programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)}, "exists": ("/x",),
                                       "cached": {"libjq.so.1": ("/x",)}})  # fmt: skip
     assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
-    (python,) = DEBIAN.pythons
+    (python,), (session,) = DEBIAN.pythons, DEBIAN.sessions
+    venv = python.model_copy(update={"program": "/opt/venv/bin/python", "prefix": "/opt/venv"})
+    more = DEBIAN.model_copy(update={"pythons": (venv, python), "sessions": (Session(), session)})
+    assert differences(DEBIAN, more) == ()
     for lent in ("/opt/hc/lib/hc", "/.hc/lib/hc"):
         told = python.model_copy(update={"path": (*python.path, lent)})
         assert differences(DEBIAN, DEBIAN.model_copy(update={"pythons": (told,)})) == ()
@@ -289,12 +296,31 @@ def test_an_untouched_image_resolves_like_itself_and_of_many_paths_a_verdict_cou
     ({"libraries": {"libc.so.6": ("/usr/local/lib/libc.so.6", *DEBIAN.libraries["libc.so.6"])}}, "libc.so.6"),
     ({"pythons": (DEBIAN.pythons[0].model_copy(update={"prefix": "/app"}),)}, "the Pythons' prefix"),
     ({"pythons": (DEBIAN.pythons[0].model_copy(update={"path": ("/app",)}),)}, "the Pythons' path"),
-    ({"pythons": ()}, "python3"),
+    ({"pythons": ()}, "the Pythons' path"), ({"pytest": "own"}, "python3"), ({"sessions": ()}, "json"),
     ({"sessions": (DEBIAN.sessions[0].model_copy(update={"loaded": {"forge": ("/app/forge.py",)}}),)}, "forge"),
     ({"sessions": (DEBIAN.sessions[0].model_copy(update={"mapped": ("/app/evil.so",)}),)}, "/app/evil.so"),
 ])  # fmt: skip
 def test_whatever_resolves_to_something_else_is_a_difference(update, named):
     assert named in differences(DEBIAN, DEBIAN.model_copy(update=update))
+
+
+@pytest.mark.parametrize(("path", "words", "expected"), [
+    ("/srv/db/.psqlrc", (), "left behind"), ("/srv/db/.psqlrc", ("psqlrc",), "carried"),
+    ("/root/.sh", ("sh",), "left behind"), ("/srv/db/data/.x", (), "carried"), ("/srv/db/x", (), "carried"),
+])  # fmt: skip
+def test_what_a_program_could_read_in_a_home_is_left_behind_unless_a_test_names_it(path, words, expected):
+    image = DEBIAN.model_copy(update={"homes": ("/srv/db",)})
+    found = sorted_out(make_tar({path: "x"}), image, mentioned=Mentions(words=words))
+    assert ("left behind" if found.left_behind == (path,) else "carried") == expected
+
+
+def test_a_link_that_leads_astray_and_what_would_be_found_before_its_like_are_left_behind():
+    link = make_tar({}, member("app/out", tarfile.SYMTYPE, "/tests/expected"))
+    image = DEBIAN.model_copy(update={"astray": ("/app/out",)})
+    for exists in ((), ("/app/out",)):
+        assert sorted_out(link, image.model_copy(update={"exists": exists})).left_behind == ("/app/out",)
+    module = "/usr/local/share/perl/5.36.0/strict.pm"
+    assert fate(module, image=DEBIAN.model_copy(update={"hidden": (module,)})) == "left behind"
 
 
 def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind():

@@ -128,6 +128,7 @@ def _order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Ma
     return {
         "paths": contents.members if contents else (),
         "removed": contents.deleted if contents else (),
+        "links": contents.links if contents else {},
         "workdir": workdir,
         "words": mentioned.words,
         "search": mentioned.search,

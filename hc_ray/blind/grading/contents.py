@@ -38,8 +38,8 @@ class Contents(Value):
     deleted: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     """Members that are folders: they carry modes, and are no change of what lies in them."""
-    links: tuple[str, ...] = ()
-    """Members that are symbolic or hard links."""
+    links: dict[str, str] = {}
+    """Members that are symbolic or hard links, with what symbolic ones name."""
     texts: dict[str, str] = {}
     """Of the few members whose text decides: accounts, and what packages announce themselves by; none of those that are
     longer than any honest one."""
@@ -52,6 +52,7 @@ def read_contents(tar: bytes) -> Contents:
         return Contents()
     members: dict[str, tarfile.TarInfo] = {}
     texts: dict[str, str] = {}
+    links: dict[str, str] = {}
     deleted: tuple[str, ...] = ()
     try:
         with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as archive:
@@ -73,11 +74,12 @@ def read_contents(tar: bytes) -> Contents:
                 decides = member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS)
                 if decides and member.size <= _TEXT_LIMIT and (file := archive.extractfile(member)):
                     texts[path] = file.read().decode(errors="replace")
+                if member.issym() or member.islnk():
+                    links[path] = member.linkname if member.issym() else links.get(absolute(member.linkname), "")
                 members[path] = member
     except (tarfile.TarError, EOFError, ValueError, LookupError, OverflowError, RecursionError) as error:
         raise Refused(str(error)) from None
     folders = tuple(path for path, member in members.items() if member.isdir())
-    links = tuple(path for path, member in members.items() if member.issym() or member.islnk())
     return Contents(members=tuple(members), deleted=deleted, folders=folders, links=links, texts=texts)
 
 

@@ -66,10 +66,14 @@ class Image(Value):
     """Permission bits of those, and of what the submission removed."""
     folders: tuple[str, ...] = ()
     """Those of them that are folders."""
+    astray: tuple[str, ...] = ()
+    """Links of the submission that lead to the tests, the logs, processes or devices."""
     canonical: dict[str, str] = {}
     """Paths that lie elsewhere than their name says, since a folder on the way is a link."""
     bash: bool = True
     home: str = "/root"
+    homes: tuple[str, ...] = ()
+    """Of everybody who can log in."""
     workdir: str = ""
     """The real path of the working directory."""
     path: tuple[str, ...] = ()
@@ -92,7 +96,8 @@ class Image(Value):
     """Changed or removed files that belong to the packages of what the tests resolve."""
     accounts: dict[str, str] = {}
     hidden: tuple[str, ...] = ()
-    """New headers that compilers would find before the image's own of their name."""
+    """New files that would be found before others of their name: headers, modules of perl's, and libraries and programs
+    of the packages of what the tests resolve."""
     perl: tuple[str, ...] = ()
 
     def modules(self) -> set[str]:
@@ -117,14 +122,15 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
     found = [name for name, chain in before.programs.items() if after.programs.get(name) != chain]
     found += [name for name, known in before.libraries.items() if after.libraries.get(name) != known]
     found += [name for name in before.cached if after.cached.get(name) not in (None, before.cached[name])]
-    if before.pytest != after.pytest or len(before.pythons) != len(after.pythons):
+    if before.pytest != after.pytest:
         found.append("python3")
-    for python, now in zip(before.pythons, after.pythons, strict=False):
-        was, places = _places(python), _places(now)
-        found += [f"the Pythons' {key}" for key in was if was[key] != places[key]]
-    if len(before.sessions) != len(after.sessions):
-        found.append("pytest")
-    for one, other in zip(before.sessions, after.sessions, strict=False):
+    pythons = {python.program: _places(python) for python in after.pythons}
+    for python in before.pythons:
+        was, places = _places(python), pythons.get(python.program, {})
+        found += [f"the Pythons' {key}" for key in was if was[key] != places.get(key)]
+    sessions = {python.program: session for python, session in zip(after.pythons, after.sessions, strict=False)}
+    for python, one in zip(before.pythons, before.sessions, strict=False):
+        other = sessions.get(python.program, Session())
         if one.failed and other.failed:
             continue
         found += [name for name, places in one.loaded.items() if other.loaded.get(name) != places]

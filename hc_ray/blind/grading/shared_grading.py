@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import posixpath
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, look_with
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
+from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out, top_module
 from hc_ray.blind.sealing.vault import VerifierSpec
@@ -165,17 +167,23 @@ class _Watched:
 
     def __init__(self, image: Image) -> None:
         self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
-        self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc"}
+        self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
         self._files = image.trusted_files()
         near = {*self._folders, *self._whole, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
-        self.sealed = sorted({*near, *above, *self._files, image.home} - {""})
+        self._homes = set(image.homes)
+        self._settings = {*IN_HOMES, *(f".{name}" for name in image.programs)}
+        hooks = {f"{home}/{name}" for home in image.homes for name in IN_HOMES}
+        self.sealed = sorted({*near, *above, *self._files, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
         self._loaded.add("hc_witness")
         self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
         self.come = {folder: sorted(self._loaded) for folder in self._run_in}
-        """Folders that the tests run in and those above, with names that must neither come nor go while they do."""
+        """Homes, folders that the tests run in and those above, with names that must neither come nor go while they
+        do."""
+        for home in image.homes:
+            self.come.setdefault(home, []).extend(IN_HOMES)
         for folder in self._run_in:
             *way, last = folder.strip("/").split("/")
             for depth, name in enumerate((*way, last)):
@@ -188,6 +196,8 @@ class _Watched:
             return False
         folder = posixpath.dirname(path)
         if path in self._files or folder in self._folders:
+            return True
+        if folder in self._homes and (parts[-1] in self._settings or re.fullmatch(r"\..*rc", parts[-1])):
             return True
         if folder in self._run_in and top_module(path, folder) in self._loaded:
             return True

@@ -1,19 +1,18 @@
 """Files that programs read or load by themselves, by where they lie: settings, hooks and plugins that nobody names. New
-ones are left behind; changing one that is there voids the trial, or has no effect (``kept``). Pure."""
+ones are left behind, those that are there stay as the image has them. Pure."""
 
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from hc_ray.blind.grading.contents import ENTRY_POINTS, Contents, parents
 
 _SYSTEM = re.compile(
-    r"/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
+    r"(/usr(/local)?)?/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
-    r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf)"
+    r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf|magic(\.mime)?)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/opt/hc(/.*)?"
-    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|(.*/)?pyvenv\.cfg|/(etc|usr)/(.*/)?openssl\.cnf|(.*/)?python[\d.]*\._pth"
-    r"|(.*/)?pybuilddir\.txt"
+    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|/(etc|usr)/(.*/)?openssl\.cnf"
 )
 _KEPT = re.compile(
     # What package managers keep for themselves, and would run or trust: archives, lists, settings, scripts.
@@ -28,22 +27,43 @@ _KEPT = re.compile(
     r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/(haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg)(/.*)?"
     r"|(/usr(/local)?)?/lib[^/]*/gcc/.*/specs|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
 )
+IN_HOMES = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".pdbrc", ".pdbrc.py", ".pythonrc", ".pydistutils.cfg", ".pypirc", ".netrc", ".curlrc", ".wgetrc",
+    ".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml", ".condarc",
+)  # fmt: skip
+FOLDERS = ("/etc/profile.d", "/etc/pam.d", "/etc/security", "/etc/sudoers.d", "/etc/environment.d")
+"""Of which every file takes part."""
 _HOME = re.compile(
-    r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|pdbrc|pdbrc\.py|pythonrc"
-    r"|pydistutils\.cfg|pypirc|netrc|curlrc|wgetrc|gitconfig|npmrc|yarnrc(\.yml)?|condarc|cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
+    rf"{'|'.join(map(re.escape, IN_HOMES))}|\.(cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
     r"|cache/(pip|uv)(/.*)?|ssh/(config|rc|environment))"
 )
+_CONFIG = re.compile(r"\.config/([^/]+)")
+"""Settings of a program, where it has them by its name."""
+_OF_PYTHON = re.compile(r"pyvenv\.cfg|python[\d.]*\._pth|pybuilddir\.txt")
+"""What an interpreter beside it (or in a folder beside it) reads."""
 _OF_UV = re.compile(r"\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.local/bin/env(\.fish)?")
 _ABOVE_TESTS = re.compile(r"conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.(cfg|py)|pyproject\.toml")
 _REGISTERED = re.compile(r"/etc/alternatives(/.*)?")
 
 
 class StartUp:
-    """Tells start-up files of one grading: it depends on the home, the working directory and what the tests run."""
+    """Tells start-up files of one grading: it depends on the homes, the working directory and what the tests run."""
 
-    def __init__(self, home: str, run_in: Collection[str], words: Collection[str], named: Collection[str]) -> None:
+    def __init__(
+        self,
+        homes: Collection[str],
+        run_in: Collection[str],
+        words: Collection[str],
+        named: Collection[str],
+        programs: Mapping[str, Sequence[str]],
+    ) -> None:
         """``run_in``: the folders that the tests may run in, first the working directory."""
-        self._homes = re.compile(rf"(?:/root|/home/[^/]+|{re.escape(home)})/(.*)")
+        self._homes = re.compile(rf"(?:/root|/home/[^/]+|{'|'.join(map(re.escape, homes))})/(.*)")
+        self._programs = set(programs)
+        pythons = [file for chain in programs.values() for file in chain if "/python" in file or "/pypy" in file]
+        self._beside_python = {posixpath.dirname(file) for file in pythons}
+        self._beside_python |= {posixpath.dirname(folder) for folder in self._beside_python}
         self._above = {"/", *(above for folder in run_in for above in parents(folder) if above not in run_in)}
         self._uses_uv = not {"uv", "uvx"}.isdisjoint(words)
         self._named = set(named)
@@ -54,15 +74,21 @@ class StartUp:
         if _KEPT.fullmatch(path) or (exists and _REGISTERED.fullmatch(path)):
             return True
         own = self._homes.fullmatch(path)
-        return own is not None and (
-            _HOME.fullmatch(own[1]) is not None or (self._uses_uv and _OF_UV.fullmatch(own[1]) is not None)
-        )
+        if own is None:
+            return False
+        of = _CONFIG.match(own[1])
+        if of is not None and not self._programs.isdisjoint({of[1], of[1].removesuffix("rc")}):
+            return True
+        return _HOME.fullmatch(own[1]) is not None or (self._uses_uv and _OF_UV.fullmatch(own[1]) is not None)
 
     def is_hook(self, path: str) -> bool:
-        """Whether changing it voids the trial, and a new one is left behind."""
+        """Whether the image's version stays in use, or none where it has none."""
         if path in self._named or _SYSTEM.fullmatch(path):
             return True
-        return posixpath.dirname(path) in self._above and _ABOVE_TESTS.fullmatch(posixpath.basename(path)) is not None
+        folder, name = posixpath.split(path)
+        if folder in self._beside_python and _OF_PYTHON.fullmatch(name):
+            return True
+        return folder in self._above and _ABOVE_TESTS.fullmatch(name) is not None
 
 
 def announces_plugin(path: str, contents: Contents) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from hc_ray.domain.value import Value
 
 _BASE = """
-sh bash dash env python3 python as awk cat cp cut chmod chown date dirname basename diff echo expr false find getent
-grep egrep fgrep gzip gunzip head id install kill ld ldconfig ln ls mkdir mkfifo mktemp mv nice nohup nproc pkill
-printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv sleep sort stat su sudo tail tar tee test [ timeout
-touch tr true tty uname uniq wait wc which whoami xargs yes
+sh bash dash env python3 python as awk bzip2 cat cc cp cut chmod chown date dirname basename diff echo expr false find
+getent grep egrep fgrep gzip gunzip head id install kill ld ldconfig ln ls mkdir mkfifo mktemp mv nice nohup nproc
+pkill printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv sleep sort stat su sudo tail tar tee test [
+timeout touch tr true tty uname uniq wait wc which whoami xargs xz yes zstd
 """
 BASE = tuple(_BASE.split())
-"""Programs that shells and test scripts start without a second thought, and that Python's own library does."""
+"""Programs that shells and test scripts start without a second thought, and that those and Python's own library do."""
 WORDS = 4_000
 """More names than any tests mention; the first ones count, ``test.sh`` first."""
 _TEXT_LIMIT = 256 << 10
@@ -26,7 +26,7 @@ _PROGRAM_PATH = re.compile(r"(?<![\w./~-])(?:/[\w.+@-]+){2,8}")
 _SOURCED = re.compile(r"(?:^|[;&|({]|\bthen\b|\bdo\b|\belse\b)\s*(?:source|\.)\s+([^\s;&|)]+)", re.M)
 _PATH = re.compile(r"\bPATH=([^\s;]+)")
 _MODULE_PATH = re.compile(r"\bPYTHONPATH=([^\s;]+)|^\s*cd\s+([^\s;&|]+)", re.M)
-_IMPORTS = re.compile(r"^\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_][\w., ]*))", re.M)
+_IMPORTS = re.compile(r"(?:^|[;'\"])\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_][\w., ]*))", re.M)
 _RUN_AS_MODULE = re.compile(
     r"\bpython[\d.]*\s+(?:-[A-Za-z]+\s+)*-m\s+([A-Za-z_]\w*)|['\"]-m['\"],\s*['\"]([A-Za-z_]\w*)"
 )
@@ -66,10 +66,9 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
             sourced += _SOURCED.findall(text)
             search += _folders(_PATH.findall(text))
             modules_at += _folders(first or second for first, second in _MODULE_PATH.findall(text))
-        elif path.endswith(".py"):
-            for module, several in _IMPORTS.findall(text):
-                named = (module or several).split(",")
-                imports += [one.strip().split(".")[0].split()[0] for one in named if one.strip()]
+        for module, several in _IMPORTS.findall(text):
+            named = (module or several).split(",")
+            imports += [one.strip().split(".")[0].split()[0] for one in named if one.strip()]
         imports += [first or second for first, second in _RUN_AS_MODULE.findall(text)]
     search += [posixpath.dirname(file.strip("'\"")) for file in sourced if file.strip("'\"").endswith("/activate")]
     own = {path.partition("/")[0].partition(".")[0] for path in tests}

@@ -1,16 +1,17 @@
 """The trusted set: what the tests resolve in the untouched image. A submission that changes, removes or shadows a part
-of it is void; hooks that it adds are left behind; all else travels, new packages included.
+of it is void; hooks that it adds or changes are left behind; all else travels, new packages included.
 
 Trusted are: the programs that the tests name and those every test script starts (each link on the way too), the shared
 libraries that they load, the Pythons with their standard library, the modules that a pytest session or the tests
-themselves import, the code of the packages that all these came in with those that they depend on, and start-up files.
+themselves import, the code of the packages that all these came in with those that they depend on, and the folders of
+programs that no package brought.
 
 Installing is honest: files of new packages travel wherever they lie, ``/usr`` and ``~/.local`` included. So does an
 upgrade of what the tests do not resolve. **An upgrade of what they do resolve (the C library, the interpreter, pytest)
 is tampering**: nothing inside a sandbox can tell it from a forged copy. Never carried, since each could take part in a
-session that it was not asked into: start-up files (``blind.startup``), anything in the interpreter's own standard
-library or beside a trusted module, modules that a session looks for in vain, plugins of pytest, and a new pytest,
-python or shell that a script of the tests starts although the image has none.
+session that it was not asked into: start-up files (``blind.startup``), links to the tests or to devices, anything in
+the interpreter's own standard library or beside a trusted module, modules that a session looks for in vain, plugins of
+pytest, and a new pytest, python or shell that a script of the tests starts although the image has none.
 
 The rules name most attacks by path; behind them stands a second look (``blind.image.differences``): once the submission
 is in, everything must still resolve to what it did."""
@@ -107,13 +108,14 @@ class _Sorter:
         self.contents, self.image, self.workdir = contents, image, image.workdir or workdir
         self.mentioned = mentioned
         self.exists, self.was_folder = set(image.exists), set(image.folders)
-        self.folders, self.links = set(contents.folders), set(contents.links)
+        self.folders, self.astray = set(contents.folders), set(image.astray)
         named = [path for path in image.named if not self.is_loose(path)]
         self.files = {*image.trusted_files(), *named}
         self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
         self.above = {parent for path in self.files for parent in parents(path)}
         self.owned = set(image.owned)
-        self.start_up = StartUp(image.home, self.run_in, mentioned.shell_words, named)
+        self.homes = {image.home, *image.homes}
+        self.start_up = StartUp(self.homes, self.run_in, mentioned.shell_words, named, image.programs)
         self.closed = {folder for python in image.pythons for folder in python.closed}
         self.installed = {folder for python in image.pythons for folder in python.installed}
         self.packages = {
@@ -173,7 +175,7 @@ class _Sorter:
 
     def _change(self, path: str, real: str, text: str | None) -> str:
         """Something that the image has is another now, or gone."""
-        if self.start_up.kept(real, exists=True):
+        if self.start_up.kept(real, exists=True) or self.start_up.is_hook(real):
             return "left"
         if "__pycache__" in real.split("/") and self._is_trusted(real):
             return "left"
@@ -183,13 +185,14 @@ class _Sorter:
             return "tampered"
         if self._is_plugin_of_image(real):
             return "tampered"
-        return "left" if announces_plugin(path, self.contents) else "carried"
+        unasked = self._is_settings(real) or announces_plugin(path, self.contents)
+        return "left" if path in self.astray or unasked else "carried"
 
     def _is_trusted(self, real: str) -> bool:
         """Whether a path is part of the trusted set, holds a part of it, or lies within a whole that is trusted."""
         if real in self.files or real in self.above or real in self.above_search:
             return True
-        return self._is_closed(real) or self.start_up.is_hook(real)
+        return self._is_closed(real)
 
     def _is_closed(self, real: str) -> bool:
         """Whether it lies in the interpreter's own library, or in a package that a session loads."""
@@ -204,17 +207,26 @@ class _Sorter:
     def _addition(self, path: str, real: str) -> str:
         """Something that the image has not."""
         folder, name = posixpath.split(real)
-        if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real):
+        if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real) or self._is_settings(real):
             return "left"
-        if announces_plugin(path, self.contents) or self._is_closed(real) or path in self.image.hidden:
+        if announces_plugin(path, self.contents) or self._is_closed(real):
             return "left"
+        if path in self.astray:
+            return "left"  # what the tests expect would be read, or what they write swallowed, where it lies
         if real in self.above_search:
             return "left"  # a file or link where programs, libraries or modules are looked for: it could lead anywhere
         if self._shadows_module(real) or self._shadows_program(folder, name) or self._shadows_library(folder, name):
             return "tampered"
         if self._is_missed_module(real) or self._is_driver(folder, name) or self._is_helper(real, name):
             return "left"
-        return "tampered" if self._shadows_perl(real) else "carried"
+        return "left" if path in self.image.hidden else "carried"
+
+    def _is_settings(self, real: str) -> bool:
+        """Whether a program could read it unasked: a hidden file of a home, which no test names."""
+        folder, name = posixpath.split(real)
+        if not name.startswith(".") or folder not in self.homes or folder in self.run_in:
+            return False
+        return name[1:] not in self.mentioned.words or name[1:] in self.image.programs
 
     def _shadows_program(self, folder: str, name: str) -> bool:
         chain = self.image.programs.get(name)
@@ -256,11 +268,6 @@ class _Sorter:
         folders = {*self.run_in, *(folder for _, _, order in self.modules for folder in order)}
         names = {top_module(real, folder) for folder in folders}
         return not names.isdisjoint(self.tried) or (self.image.pytest != "own" and not names.isdisjoint(_RUNS_TESTS))
-
-    def _shadows_perl(self, real: str) -> bool:
-        """Whether a module of perl's lies in a folder that comes before the image's own (those of ``/usr/local``)."""
-        early = [folder for folder in self.image.perl if folder.startswith(("/usr/local", "/etc"))]
-        return real.endswith((".pm", ".pl", ".so")) and below(real, early)
 
 
 def _index(place: str, order: Sequence[str]) -> int:

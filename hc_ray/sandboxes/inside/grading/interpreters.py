@@ -44,8 +44,13 @@ sys.meta_path.append(missed)
 import site
 site.main()
 sys.path[:] = [entry for entry in sys.path if entry]
-import pytest
-pytest.main(["-q", "-rA", "--color=yes", "-p", "no:cacheprovider", "--rootdir=" + sys.argv[1], sys.argv[1]])
+try:
+    import pytest
+except ImportError:
+    import unittest
+    unittest.main(module=None, argv=["unittest", "discover", sys.argv[1]], exit=False)
+else:
+    pytest.main(["-q", "-rA", "--color=yes", "-p", "no:cacheprovider", "--rootdir=" + sys.argv[1], sys.argv[1]])
 def top(names):
     found = {}
     for name in {name.partition(".")[0] for name in names}:
@@ -76,7 +81,8 @@ def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
 
 
 def session(python: str, environment: dict[str, str], imports: list[str]) -> dict[str, Any] | None:
-    """A pytest session over one test that passes and one that fails, then ``imports`` by name.
+    """A session of pytest (of unittest, where there is none) over one test that passes and one that fails, then
+    ``imports`` by name.
 
     ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
     ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end."""

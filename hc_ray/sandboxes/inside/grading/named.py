@@ -5,28 +5,30 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 _DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
 _LINKS = 40
 _SCRIPT_LIMIT = 1 << 16
 
 
-def steps(path: str) -> Iterator[str]:
-    """Every link that the way to ``path`` leads through, and the path at its end."""
+def steps(path: str, handed_in: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Every link that the way to ``path`` leads through, and the path at its end. ``handed_in``: what will lie at some
+    real paths, the target of a link or an empty text for anything else."""
     pending, real, links = [part for part in reversed(path.split("/")) if part], "", 0
     while pending:
         part = pending.pop()
         if part in (".", ""):
             continue
         if part == "..":
-            real = posixpath.dirname(real)
+            real = posixpath.dirname(real).rstrip("/")
             continue
         here = f"{real}/{part}"
-        if os.path.islink(here) and links < _LINKS:
+        placed = handed_in.get(here) if handed_in else None
+        target = placed if placed is not None else os.readlink(here) if os.path.islink(here) else ""
+        if target and links < _LINKS:
             links += 1
             yield here
-            target = os.readlink(here)
             real = "" if target.startswith("/") else real
             pending += [part for part in reversed(target.split("/")) if part]
         else:

@@ -2,15 +2,20 @@
 program runs beside itself (a compiler its passes, git its helpers, perl its modules). Reads dpkg's database; where
 there is none, every file of the system's own folders counts. Standard library only."""
 
+import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from hc_ray.sandboxes.inside.grading.named import imported_by
 
 _DATABASE = Path("/var/lib/dpkg")
 _MERGED = re.compile(r"/usr(?=/(s?bin|lib[^/]*)(/|$))")
 """Packages name files by ``/bin`` or ``/usr/bin``, as they were built; both are one folder."""
 _CODE = re.compile(r"(/usr)?/(s?bin|lib[^/]*|libexec|include)/.*|/usr/share/(perl[^/]*|python[^/]*|git-core)/.*")
-_CODE_ELSEWHERE = re.compile(r"/usr/share/.*\.(py|pm|pl|sh|rb|js|awk)")
+_CODE_ELSEWHERE = re.compile(
+    r"/usr/share/(debconf/.*|.*\.(py|pm|pl|sh|rb|[cm]?js|awk|go|[chs]|cmake|m4|php|jar|lua|tcl|jl))"
+)
 _SITE = re.compile(r".*/(site|dist)-packages(/.*)?")
 
 
@@ -25,6 +30,23 @@ def code_of(changed: Iterable[str], programs: Iterable[str]) -> list[str]:
     owners = _owners({*code, *programs})
     trusted = _dependencies({owner for path in programs for owner in owners.get(_merged(path), ())})
     return [path for path in code if not trusted.isdisjoint(owners.get(_merged(path), ()))]
+
+
+def beside(changed: Iterable[str], programs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Those of ``changed`` that no package owns and that a program (its name: links on the way, last the real path)
+    stands on, as one does that was unpacked or built: code in a folder of its name. Python's own are none."""
+    trees = [r"$"]
+    for name, chain in programs.items():
+        stem = re.escape(re.sub(r"[-.\d]+$", "", posixpath.basename(name)))
+        if not stem or re.match(r"python|pypy|pip", stem) or imported_by(chain[-1]):
+            continue
+        trees.append(rf"(/usr)?(/local)?/lib[^/]*/{stem}[-.\d]*")
+        if above := re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", posixpath.dirname(chain[-1]) + "/"):
+            trees.append(rf"{re.escape(above[0])}/(s?bin|lib[^/]*|src|pkg|include|node_modules)")
+    tree = re.compile(rf"({'|'.join(trees)})/.*")
+    found = [path for path in changed if tree.fullmatch(path) and not _SITE.fullmatch(path)]
+    owners = _owners(set(found)) if found else {}
+    return [path for path in found if _merged(path) not in owners]
 
 
 def _merged(path: str) -> str:

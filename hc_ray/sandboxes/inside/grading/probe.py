@@ -1,7 +1,8 @@
 """Runs under the runner's Python inside the verifier's own sandbox, before the tests are there: what is resolved?
 
 The order comes as JSON on the standard input; the answer is one line on the standard output, ``<nonce> <json>``, where
-the nonce came with the order. Keys of the order: ``paths`` (members of the submission), ``removed``, ``workdir``,
+the nonce came with the order. Keys of the order: ``paths`` (members of the submission), ``links`` (those that are one,
+with what it names), ``removed``, ``workdir``,
 ``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``imports`` (as the tests'
 scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
@@ -12,7 +13,6 @@ answer is ``blind.image.Image``. Standard library only."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import posixpath
@@ -29,7 +29,8 @@ if MYPY:
     from typing import Any
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
-_INCLUDE = re.compile(r"/usr/local/include/(.*)")
+_SEALED = re.compile(r"/(tests|logs|solution|proc|dev)(/|$)")
+"""Where no link of a candidate's leads: the tests, what they write, other processes' files, devices."""
 _ACCOUNTS = ("/etc/passwd", "/etc/group")
 _FILES_BY_VARIABLE = ("BASH_ENV", "ENV", "PYTHONSTARTUP", "LD_PRELOAD", "PERL5OPT", "OPENSSL_CONF", "GIT_CONFIG_GLOBAL")
 _TEXT_LIMIT = 1 << 20
@@ -42,7 +43,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     environment = {**os.environ, **order.get("env", {})}
     home = environment.get("HOME", "/root")
     exists = [path for path in order["paths"] if os.path.lexists(path)]
-    path = environment.get("PATH", os.defpath).split(":")
+    path = [posixpath.join(order["workdir"], entry) for entry in environment.get("PATH", os.defpath).split(":")]
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
     if known := order.get("known"):
@@ -59,11 +60,13 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "exists": exists,
         "modes": {at: stat.S_IMODE(os.lstat(at).st_mode) for at in every if os.path.lexists(at)},
         "folders": [path for path in exists if os.path.isdir(path) and not os.path.islink(path)],
+        "astray": _astray(order, canonical),
         "canonical": canonical,
         "bash": any(os.access(f"{folder}/bash", os.X_OK) for folder in path),
         "home": home,
+        "homes": _homes(),
         "workdir": os.path.realpath(order["workdir"]),
-        "path": [os.path.realpath(folder) for folder in path if folder.startswith("/")],
+        "path": [os.path.realpath(folder) for folder in path],
         "first": [os.path.realpath(folder) for folder in first],
         "modules_at": [os.path.realpath(folder) for folder in modules_at if folder],
         "named": sorted(_named(order, environment, home)),
@@ -75,6 +78,17 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     if order.get("deep") or _is_deep(order, canonical, answer):
         answer |= _deep(order, exists, canonical, answer, environment)
     return answer
+
+
+def _homes() -> list[str]:
+    found = re.findall(r"^(?:[^:\n]*:){5}(/[^:\n]+):(?!.*/(?:nologin|false)$)", _text("/etc/passwd"), re.M)
+    return sorted(set(found))
+
+
+def _astray(order: dict[str, Any], canonical: dict[str, str]) -> list[str]:
+    links = order.get("links", {})
+    handed_in = {canonical.get(path, path): links.get(path, "") for path in order["paths"]}
+    return [path for path in links if any(map(_SEALED.match, named.steps(path, handed_in)))]
 
 
 def _filled(text: str, home: str, workdir: str) -> str:
@@ -121,16 +135,13 @@ def _sessions(
     programs: dict[str, list[str]],
     environment: dict[str, str],
 ) -> list[dict[str, Any]]:
-    """For each Python what a session of it loads (nothing where it has no pytest), with the modules that the tests and
-    the Python scripts among their programs import (none where the order says None)."""
+    """For each Python what a session of it loads, with the modules that the tests and the Python scripts among their
+    programs import (none where the order says None)."""
     wanted = order.get("imports")
     scripts = {name for chain in programs.values() for name in named.imported_by(chain[-1])}
     imports = [] if wanted is None else sorted({*wanted, *scripts})
     sessions: list[dict[str, Any]] = []
     for number, python in enumerate(pythons):
-        if source == "none" if number == 0 else not python["pytest"]:
-            sessions.append({})
-            continue
         paths = [order["lib"], *([order["pure"]] if number == 0 and source == "pure" else [])]
         paths += filter(None, [environment.get("PYTHONPATH")])
         extra = {**order.get("env", {}), "PYTHONPATH": ":".join(paths)}
@@ -174,31 +185,41 @@ def _deep(
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
-    known_before = set(exists)
     changed = [canonical.get(path, path) for path in [*exists, *removed]]
+    perl, known_before = _perl(answer["programs"].get("perl")), set(exists)
+    new = {path: canonical.get(path, path) for path in order["paths"] if path not in known_before}
+    headers = _include_folders()
+    by_name = {path: late for path, at in new.items() if (late := [*_hidden(at, headers), *_hidden(at, perl)])}
+    hides = {path: late for path, at in new.items() if (late := [*_hidden(at, folders), *_hidden(at, answer["path"])])}
+    hides |= by_name
+    code = [*changed, *(file for late in hides.values() for file in late)]
+    owned = {*packages.code_of(code, {*programs, *files, *mapped}), *packages.beside(changed, answer["programs"])}
     return {
         "libraries": found,
         "library_files": sorted(files | mapped),
         "loader": folders,
         "cached": libraries.cached(found),
-        "owned": packages.code_of(changed, {*programs, *files, *mapped}),
+        "owned": sorted(owned.intersection(changed)),
         "accounts": {path: _text(path) for path in _ACCOUNTS if path in order["paths"]},
-        "hidden": [path for path in order["paths"] if path not in known_before and _hides_header(path)],
-        "perl": _perl(answer["programs"].get("perl")),
+        "hidden": [path for path, late in hides.items() if path in by_name or not owned.isdisjoint(late)],
+        "perl": perl,
     }
 
 
-def _hides_header(path: str) -> bool:
-    """Whether compilers would find it before a header of its name that the image has."""
-    found = _INCLUDE.fullmatch(path)
-    return found is not None and any(os.path.lexists(posixpath.join(at, found[1])) for at in _include_folders())
+def _hidden(path: str, folders: list[str]) -> list[str]:
+    """The files of the image that one of the same name, in a folder that is searched before theirs, would hide."""
+    at = next((number for number, folder in enumerate(folders) if path.startswith(f"{folder}/")), None)
+    if at is None:
+        return []
+    name = path.removeprefix(f"{folders[at]}/")
+    return [file for folder in folders[at + 1 :] if os.path.lexists(file := f"{folder}/{name}")]
 
 
-@functools.cache
 def _include_folders() -> list[str]:
     import glob
 
-    return ["/usr/include", *glob.glob("/usr/include/*-linux-*")]
+    private = [folder for lib in ("/usr/lib", "/usr/local/lib") for folder in glob.glob(f"{lib}/gcc/*/*/include")]
+    return [*private, "/usr/local/include", *glob.glob("/usr/include/*-linux-*"), "/usr/include"]
 
 
 def _perl(chain: list[str] | None) -> list[str]:
