@@ -145,7 +145,8 @@ def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malform
     if name == "submit":
         return Action(name=name)
     if not block.closed:
-        return Malformed(reason=f"the block `{block.info}` is not closed", text=block.text[:2000])
+        why = ", or holds fences as long as its own: use a longer one for it" if "\n```" in f"\n{block.text}" else ""
+        return Malformed(reason=f"the block `{block.info}` is not closed{why}", text=block.text[:2000])
     if name == "sh":
         limit = _LIMIT.search(block.info)
         return _checked(Action(name=name, body=block.text, seconds=float(limit[1]) if limit else None))
