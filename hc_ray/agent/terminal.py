@@ -95,7 +95,9 @@ class Terminal:
         cwd, self.cwd = self.cwd, str(told["cwd"])
         moved = f"\nworking directory: {self.cwd}" if self.cwd != cwd else ""
         if "\0" in head + tail:
-            return f"{ended}{moved}\n(binary output, {size:,} bytes, not shown; it is in {path})"
+            text = head.partition("\0")[0]
+            text = text[: text.rfind("\n") + 1]
+            return f"{ended}{moved}\n{text}(binary output, not shown; all {size:,} bytes are in {path})"
         if tail:
             kept = len(head.encode()) + len(tail.encode())
             gap = f"[… {told['lines']} lines, {size - kept:,} bytes left out; the whole output is in {path} …]"
