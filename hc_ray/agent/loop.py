@@ -124,7 +124,9 @@ class Lineage:
             return self._fault(text[:_CUT_SHOWN] + "\n[cut]", f"{limit} Answer in smaller steps.", "malformed")
         actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(text)
         if isinstance(actions, Malformed):
-            return self._fault(text, f"Nothing of your answer ran: {actions.reason}.", "malformed")
+            # The history shows no call that cannot be answered.
+            sent = f" You sent: {actions.text}" if answer.tool_calls and actions.text else ""
+            return self._fault(text, f"Nothing of your answer ran: {actions.reason}.{sent}", "malformed")
         if not actions:
             fenced = "Act with a fenced block such as ```sh, or end the work with a block ```submit."
             how = fenced if self.bounds.form == "fenced" else "Call a tool, or end the work by calling submit."

@@ -8,7 +8,7 @@ import pytest
 from hc_ray.agent.role import Exchange
 from hc_ray.agent.workspace import state_of
 from hc_ray.domain.config import AgentName
-from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.prompt import Completion, Prompt, ToolCall
 from hc_ray.search import lineages
 from tests.fakes import loop_trial
 from tests.fakes.loop_trial import (
@@ -93,6 +93,13 @@ async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be
     ran = await trial(place, says(then="```sh\ntouch half\n"))
     assert (ran.first.finish_reason, ran.first.turns, ran.outcome.chosen, ran.handed) == ("malformed", 3, None, {})
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
+
+
+async def test_a_native_call_that_cannot_be_read_is_told_with_what_was_sent_which_the_history_lacks(place):
+    call = ToolCall(id="1", name="sh", arguments='{"command": "ls",}')
+    broken = Completion(text="I look.", tool_calls=(call,), finish_reason="stop")
+    ran = await trial(place, says(broken, write(RIGHT)), actions="calls")
+    assert 'not a JSON object. You sent: {"command": "ls",}' in ran.said(1) and ran.first.finish_reason == "submitted"
 
 
 async def test_a_block_that_is_no_action_is_named_where_an_action_failed_or_none_ran(place):
