@@ -200,7 +200,8 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
         thought = f"<think>{'Hm. ' * 900}</think>"  # as a model that thinks before it says anything
-        other = {"summary": f"{thought}Here:\n{summary}", "tournament": f"{thought}The second, so:\n2"}
+        said = summary if lineage else summary.replace("}", ",}")  # no JSON
+        other = {"summary": f"{thought}Here:\n{said}", "tournament": f"{thought}The second, so:\n2"}
         return other.get(prompt.purpose) or script(prompt, turn, lineage)
 
     ran = await trial(place, answer, "hc", samples=2, tournament=True)
