@@ -116,7 +116,12 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
     """The actions of an answer in order; empty where it holds none. Blocks in other languages are talk."""
     if text.count("\r\n") == text.count("\n"):  # no file's line ends, the answer's own
         text = text.replace("\r\n", "\n")
-    named = ((block, *_named(block)) for block in read_blocks(text))
+    blocks = read_blocks(text)
+    if blocks and not blocks[-1].closed and _named(blocks[-1])[0] is None:
+        if within := [one.info for one in read_blocks(blocks[-1].text) if _named(one)[0]]:
+            says = f"the fences do not match: the block `{within[0]}` stands within another one"
+            return Malformed(reason=says, text=blocks[-1].text[:2000])
+    named = ((block, *_named(block)) for block in blocks)
     return _all(_of_block(name, block, words) for block, name, words in named if name is not None)
 
 

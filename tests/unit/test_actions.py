@@ -54,6 +54,9 @@ def test_fences_within_a_file_are_its_text_and_a_block_that_lacks_its_end_swallo
     assert read == (Action(name="write", argument="a.md", body=page), Action(name="sh", body="pwd\n"))
     lacks = read_actions("```write a.py\nprint(1)\n\n" + fenced("sh", "python3 a.py\n"))
     assert isinstance(lacks, Malformed) and "`write a.py` is not closed, or holds fences" in lacks.reason
+    twice = read_actions(fenced("sh", "ls\n") + "```\nThen:\n" + fenced("write a.py", "1\n"))
+    assert isinstance(twice, Malformed) and "the block `write a.py` stands within another" in twice.reason
+    assert read_actions(fenced("sh", "ls\n") + "```\n") == (Action(name="sh", body="ls\n"),)
 
 
 @pytest.mark.parametrize("text", ["```submit", "So:\n```submit\n"])
