@@ -239,6 +239,7 @@ class Lineage:
         """Make room in the context; whether there is any."""
         if not self.turns:
             return False
+        self.terminal.known = self.sandbox.workdir  # what told of another may be left out
         if self.transcript.drop_outputs() and not hard:
             return True
         notes = await self._asked("notes", template("loop_notes"), None)

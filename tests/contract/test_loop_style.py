@@ -281,11 +281,14 @@ async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
         if prompt.purpose == "notes":
             return "Nothing is done yet."
         ran.append(turn)
-        return SUBMIT if len(ran) > 40 else sh(f"seq {len(ran) * 100} {len(ran) * 100 + 700}")
+        return SUBMIT if len(ran) > 40 else sh(f"cd /opt; seq {len(ran) * 100} {len(ran) * 100 + 700}")
 
     ran: list[int] = []
     long = await trial(place, answer, context=4096, max_turns=60, tokens=10**7)
-    assert long.first.finish_reason == "submitted" and long.told("worked")[0]["compactions"] > 1
+    compactions = long.told("worked")[0]["compactions"]
+    assert long.first.finish_reason == "submitted" and compactions > 1
+    moved = {told.content for one in long.asked for told in one.messages if "working directory: /opt" in told.content}
+    assert 1 < len(moved) <= 1 + compactions * 2, "told again only where it may have been forgotten"
     for prompt in long.asked:
         assert INSTRUCTION in prompt.messages[1].content and all(a.role != b.role for a, b in pairwise(prompt.messages))
 
