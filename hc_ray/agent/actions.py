@@ -117,10 +117,10 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
     if text.count("\r\n") == text.count("\n"):  # no file's line ends, the answer's own
         text = text.replace("\r\n", "\n")
     blocks = read_blocks(text)
-    if blocks and not blocks[-1].closed and _named(blocks[-1])[0] is None:
-        if within := [one.info for one in read_blocks(blocks[-1].text) if _named(one)[0]]:
-            says = f"the fences do not match: the block `{within[0]}` stands within another one"
-            return Malformed(reason=says, text=blocks[-1].text[:2000])
+    swallowed = [one for one in blocks if not one.closed and _named(one)[0] is None]
+    if within := [one.info for block in swallowed for one in read_blocks(block.text) if _named(one)[0]]:
+        says = f"the fences do not match: the block `{within[0]}` stands within another one"
+        return Malformed(reason=says, text=swallowed[0].text[:2000])
     named = ((block, *_named(block)) for block in blocks)
     return _all(_of_block(name, block, words) for block, name, words in named if name is not None)
 
