@@ -116,7 +116,12 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
     """The actions of an answer in order; empty where it holds none. Blocks in other languages are talk."""
     if text.count("\r\n") == text.count("\n"):  # no file's line ends, the answer's own
         text = text.replace("\r\n", "\n")
-    named = ((block, *_named(block)) for block in read_blocks(text))
+    blocks = read_blocks(text)
+    swallowed = [one for one in blocks if not one.closed and _named(one)[0] is None]
+    if within := [one.info for block in swallowed for one in read_blocks(block.text) if _named(one)[0]]:
+        says = f"the fences do not match: the block `{within[0]}` stands within another one"
+        return Malformed(reason=says, text=swallowed[0].text[:2000])
+    named = ((block, *_named(block)) for block in blocks)
     return _all(_of_block(name, block, words) for block, name, words in named if name is not None)
 
 
@@ -145,7 +150,8 @@ def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malform
     if name == "submit":
         return Action(name=name)
     if not block.closed:
-        return Malformed(reason=f"the block `{block.info}` is not closed", text=block.text[:2000])
+        why = ", or holds fences as long as its own: use a longer one for it" if "\n```" in f"\n{block.text}" else ""
+        return Malformed(reason=f"the block `{block.info}` is not closed{why}", text=block.text[:2000])
     if name == "sh":
         limit = _LIMIT.search(block.info)
         return _checked(Action(name=name, body=block.text, seconds=float(limit[1]) if limit else None))

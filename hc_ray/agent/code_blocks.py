@@ -37,19 +37,26 @@ class Block(Value):
 
 
 def read_blocks(answer: str) -> tuple[Block, ...]:
-    """Every fenced block of ``answer`` in order; an unclosed one reaches to the end."""
+    """Every fenced block of ``answer`` in order; an unclosed one reaches to the end. Fences within a block belong to
+    its text where each that names something is closed, however long they are."""
     blocks: list[Block] = []
     heading, mark, info = "", "", ""
     held: list[str] = []
+    inner = 0
     for line in answer.split("\n"):
+        opening = _OPENING.match(line.rstrip("\r"))
         if mark:
-            if _closes(line, mark):
+            if _closes(line, mark) and not inner:
                 blocks.append(Block(info=info, heading=heading, text="".join(held), closed=True))
                 mark, heading, held = "", "", []
-            else:
-                held.append(line + "\n")
-        elif opening := _OPENING.match(line.rstrip("\r")):
-            mark, info = opening[1], opening[2].strip()
+                continue
+            held.append(line + "\n")
+            if _closes(line, mark):
+                inner -= 1
+            elif opening and opening[1].startswith(mark) and opening[2].strip():
+                inner += 1
+        elif opening:
+            mark, info, inner = opening[1], opening[2].strip(), 0
         elif line.strip():
             heading = line.strip()
     if mark:

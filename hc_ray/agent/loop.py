@@ -2,6 +2,7 @@
 alone: it knows no suite. Whoever searches may answer a submission with what failed, and the same conversation goes
 on."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from hc_ray.agent.monitor import Monitor, Step
 from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
-from hc_ray.agent.workspace import State, state_of
+from hc_ray.agent.workspace import RIGHTS, State, state_of
 from hc_ray.domain.candidate import NO_TEXT
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
@@ -23,6 +24,7 @@ _FAULTS = 3
 _CUT_SHOWN = 1500
 """Characters that a cut answer keeps in the history."""
 _LISTED = 40
+_DIGEST = re.compile(r", SHA-256 \w+")
 _SHORTEST = 64
 """Tokens of an answer below which nothing is asked."""
 
@@ -122,10 +124,13 @@ class Lineage:
             return self._fault(text[:_CUT_SHOWN] + "\n[cut]", f"{limit} Answer in smaller steps.", "malformed")
         actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(text)
         if isinstance(actions, Malformed):
-            return self._fault(text, f"Nothing of your answer ran: {actions.reason}.", "malformed")
+            # The history shows no call that cannot be answered.
+            sent = f" You sent: {actions.text}" if answer.tool_calls and actions.text else ""
+            return self._fault(text, f"Nothing of your answer ran: {actions.reason}.{sent}", "malformed")
         if not actions:
-            how = "with a fenced block such as ```sh" if self.bounds.form == "fenced" else "by calling a tool"
-            says = f"Your answer held no action. Act {how}, or submit if the work is complete."
+            fenced = "Act with a fenced block such as ```sh, or end the work with a block ```submit."
+            how = fenced if self.bounds.form == "fenced" else "Call a tool, or end the work by calling submit."
+            says = f"Your answer held no action. {how}"
             return self._fault(text, says, "prose")
         self._faults = 0
         before = len(self.steps)
@@ -135,7 +140,8 @@ class Lineage:
         else:
             numbered = [f"Result of action {i} ({one.name}):\n{result}" if len(results) > 1 else result
                         for i, (one, result) in enumerate(zip(actions, results, strict=False), start=1)]  # fmt: skip
-            talk = _talk(text) if any(step.failed for step in self.steps[before:]) else []
+            ran = self.steps[before:]
+            talk = _talk(text) if not ran or any(step.failed for step in ran) else []
             self.transcript.add(text, "\n\n".join([*numbered, *talk, self._left()]))
         return ended
 
@@ -192,8 +198,8 @@ class Lineage:
         except ValueError as error:
             return f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
         paths = sorted(state.files)
-        held = [f"  {path}{_kind(state.files[path])}" for path in paths[:_LISTED]]
-        more = [f"  … and {len(paths) - _LISTED} more"] if len(paths) > _LISTED else []
+        lines = [_told(path, state.files[path]) for path in paths if f"{path}{RIGHTS}" not in state.files]
+        held, more = lines[:_LISTED], [f"  … and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
         changed = "\n".join([*held, *more]) or "  (nothing)"
         items = "".join(f"\n- {one}" for one in await self.checklist(state))
         return (
@@ -233,6 +239,7 @@ class Lineage:
         """Make room in the context; whether there is any."""
         if not self.turns:
             return False
+        self.terminal.known = self.sandbox.workdir  # what told of another may be left out
         if self.transcript.drop_outputs() and not hard:
             return True
         notes = await self._asked("notes", template("loop_notes"), None)
@@ -274,5 +281,8 @@ def _talk(text: str) -> list[str]:
     return [f"(No action, so nothing came of it: {opened}. `write PATH` makes a file.)"] if opened else []
 
 
-def _kind(told: str) -> str:
-    return f" ({told.removeprefix(NO_TEXT)}" if told.startswith(NO_TEXT) else ""
+def _told(path: str, held: str) -> str:
+    """A line of a difference: a path and, of what is no text, what it is."""
+    if not held.startswith(NO_TEXT):
+        return f"  {path}"
+    return f"  {path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"

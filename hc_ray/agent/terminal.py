@@ -46,7 +46,8 @@ class Terminal:
 
     def __init__(self, sandbox: Sandbox, limits: Limits) -> None:
         self.sandbox, self.limits = sandbox, limits
-        self.cwd = sandbox.workdir
+        self.cwd = self.known = sandbox.workdir
+        """Where the session is, and where the model knows it to be."""
         self._commands = 0
 
     async def perform(self, action: Action) -> Observation:
@@ -92,10 +93,13 @@ class Terminal:
             ended = f"stopped: it wrote more than {_MOST >> 20} MiB"
         else:
             ended = f"exit code {told['exit_code']}"
-        cwd, self.cwd = self.cwd, str(told["cwd"])
-        moved = f"\nworking directory: {self.cwd}" if self.cwd != cwd else ""
+        known, self.cwd = self.known, str(told["cwd"])
+        self.known = self.cwd
+        moved = f"\nworking directory: {self.cwd}" if self.cwd != known else ""
         if "\0" in head + tail:
-            return f"{ended}{moved}\n(binary output, {size:,} bytes, not shown; it is in {path})"
+            text = head.partition("\0")[0]
+            text = text[: text.rfind("\n") + 1]
+            return f"{ended}{moved}\n{text}(binary output, not shown; all {size:,} bytes are in {path})"
         if tail:
             kept = len(head.encode()) + len(tail.encode())
             gap = f"[… {told['lines']} lines, {size - kept:,} bytes left out; the whole output is in {path} …]"

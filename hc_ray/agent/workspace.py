@@ -12,6 +12,8 @@ from hc_ray.domain.value import Shown, Value
 
 _USUAL = frozenset({0o644, 0o664, 0o755, 0o775})
 """Rights that say nothing but whether a file may be run."""
+RIGHTS = " (rights)"
+"""Ends the name under which ``State.files`` tells the rights and owner of a text."""
 
 
 class State(Value):
@@ -64,7 +66,7 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
             texts[one.path] = text
             rights = "may be run" if one.mode & 0o111 and not is_program(one.path, text) else ""
             if said := (rights + _rights(one) + owner).removeprefix(", "):
-                odd[f"{one.path} (rights)"] = f"{NO_TEXT}{said})"
+                odd[f"{one.path}{RIGHTS}"] = f"{NO_TEXT}{said})"
     return texts, dict(sorted(odd.items()))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from hc_ray.domain.candidate import NO_TEXT
 from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
@@ -126,8 +127,12 @@ def _result(one: Data) -> Iterator[Section]:
     if not one["diff"]:
         # Programs are shorter than the data that they make.
         made = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
+    odd = [f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)]
+    if odd:
+        yield Section(f"{name}: what is no text", notes=odd, tone="plain")
     for what, text in made:
-        yield Section(f"{name}: {what}", notes=[text.rstrip("\n")], tone="plain")
+        if not text.startswith(NO_TEXT):
+            yield Section(f"{name}: {what}", notes=[text.rstrip("\n")], tone="plain")
 
 
 def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
@@ -138,9 +143,17 @@ def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
         cells = [row[index] for _, row in columns]
         failure = next((cell["detail"] for cell in cells if cell and cell["outcome"] != "pass" and cell["detail"]), "")
         words = ["not run" if cell is None else cell["outcome"] for cell in cells]
-        rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
+        rows.append((test, *words, _first(failure)[:80]))
     names = ("test", *(name for name, _ in columns), "first failure")
     return Section(f"Pass matrix: {tests} down, candidates across", names, rows)
+
+
+def _first(failure: str) -> str:
+    """What a failure says in one line: the last that adds nothing to one before it, as pytest's do."""
+    lines = failure.strip().splitlines()
+    return next(
+        (line for line in reversed(lines) if line[:1] not in ("", " ", "+", "-", "?")), lines[0] if lines else ""
+    )
 
 
 def _candidate_row(one: Data, tests: int) -> tuple[Any, ...]:

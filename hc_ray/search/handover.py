@@ -37,13 +37,14 @@ class Summary(Value):
 
 
 async def summary_of(run: Run) -> str:
-    """The summary of a lineage, which is asked once; empty where it gives none."""
+    """The summary of a lineage, which is asked once, as it is where it does not keep to the schema; empty for none."""
     if run.summary is None:
         schema = Summary.model_json_schema()
         del schema["description"]  # it is for a reader of this module
         run.summary = await run.ask("summary", template("summary"), schema=schema)
     found = found_in(run.summary, Summary)
-    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found)[:_LENGTH] if found else ""
+    told = "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else run.summary.strip()
+    return told[:_LENGTH]
 
 
 async def gathered(runs: Sequence[Run]) -> str:

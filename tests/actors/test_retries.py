@@ -85,7 +85,8 @@ def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_
     assert (summary.done, summary.unscored) == (12, 4) and stage.count("control", "t0") == 2
     assert stage.count("grade", "t0") == 0 and (stage.count("grade", "t1"), stage.count("grade", "t2")) == (4, 4)
     result = results_of(tmp_path / "out")["t0"]
-    assert result["exception_info"]["exception_type"] == "ControlError"
+    told = result["exception_info"]
+    assert told["exception_type"] == "ControlError" and "--grading shared" in told["exception_message"]
     assert [a["stage"] for a in attempts_of(result)] == ["control", "control"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hc_ray.agent.role import Exchange
 from hc_ray.agent.workspace import state_of
 from hc_ray.domain.config import AgentName
-from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.prompt import Completion, Prompt, ToolCall
 from hc_ray.search import lineages
 from tests.fakes import loop_trial
 from tests.fakes.loop_trial import (
@@ -64,9 +64,16 @@ async def test_a_second_submission_of_one_answer_and_one_after_a_failed_action_d
 
 
 async def test_the_difference_is_told_with_what_is_no_text(place):
-    ran = await trial(place, says(sh("rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link"), SUBMIT))
-    for line in ("  given.txt (removed)", "  link (a link to /etc/hostname)", "  odd (a file of 3 bytes"):
-        assert line in ran.said(2)
+    made = "rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link; echo x > own; chmod 600 own"
+    told = (await trial(place, says(sh(made), SUBMIT))).said(2)
+    for line in (
+        "given.txt (removed)",
+        "link (a link to /etc/hostname)",
+        "odd (a file of 3 bytes)",
+        "own (rights 600)",
+    ):
+        assert f"\n  {line}\n" in told
+    assert told.count("own") == 1
 
 
 async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):
@@ -80,7 +87,7 @@ async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_a
 async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be_read_ends_it_as_data(place):
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
-    assert all("held no action" in ran.said(number) for number in (2, 3))
+    assert all("held no action" in ran.said(number) and "block ```submit" in ran.said(number) for number in (2, 3))
     ran = await trial(place, says("Hm.", "Hm.", sh("true"), "Hm.", "Hm.", write(RIGHT)))
     assert (ran.first.finish_reason, ran.first.turns) == ("submitted", 8), "in a row"
     ran = await trial(place, says(then="```sh\ntouch half\n"))
@@ -88,10 +95,18 @@ async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
 
 
-async def test_a_block_that_is_no_action_is_named_where_an_action_failed(place):
+async def test_a_native_call_that_cannot_be_read_is_told_with_what_was_sent_which_the_history_lacks(place):
+    call = ToolCall(id="1", name="sh", arguments='{"command": "ls",}')
+    broken = Completion(text="I look.", tool_calls=(call,), finish_reason="stop")
+    ran = await trial(place, says(broken, write(RIGHT)), actions="calls")
+    assert 'not a JSON object. You sent: {"command": "ls",}' in ran.said(1) and ran.first.finish_reason == "submitted"
+
+
+async def test_a_block_that_is_no_action_is_named_where_an_action_failed_or_none_ran(place):
     file = "```python x.py\nprint(1)\n```\n"
-    ran = await trial(place, says(file + sh("python3 x.py"), file + sh("true"), write(RIGHT)))
+    ran = await trial(place, says(file + sh("python3 x.py"), file + sh("true"), file + SUBMIT, write(RIGHT)))
     assert "nothing came of it: `python x.py`" in ran.said(1) and "nothing came" not in ran.said(2)
+    assert "nothing came of it: `python x.py`" in ran.said(3)
 
 
 async def test_what_was_cut_does_not_run_nor_what_would_end_the_sandbox_and_the_work_goes_on(place):
@@ -185,7 +200,8 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
         thought = f"<think>{'Hm. ' * 900}</think>"  # as a model that thinks before it says anything
-        other = {"summary": f"{thought}Here:\n{summary}", "tournament": f"{thought}The second, so:\n2"}
+        said = summary if lineage else summary.replace("}", ",}")  # no JSON
+        other = {"summary": f"{thought}Here:\n{said}", "tournament": f"{thought}The second, so:\n2"}
         return other.get(prompt.purpose) or script(prompt, turn, lineage)
 
     ran = await trial(place, answer, "hc", samples=2, tournament=True)
@@ -265,11 +281,14 @@ async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
         if prompt.purpose == "notes":
             return "Nothing is done yet."
         ran.append(turn)
-        return SUBMIT if len(ran) > 40 else sh(f"seq {len(ran) * 100} {len(ran) * 100 + 700}")
+        return SUBMIT if len(ran) > 40 else sh(f"cd /opt; seq {len(ran) * 100} {len(ran) * 100 + 700}")
 
     ran: list[int] = []
     long = await trial(place, answer, context=4096, max_turns=60, tokens=10**7)
-    assert long.first.finish_reason == "submitted" and long.told("worked")[0]["compactions"] > 1
+    compactions = long.told("worked")[0]["compactions"]
+    assert long.first.finish_reason == "submitted" and compactions > 1
+    moved = {told.content for one in long.asked for told in one.messages if "working directory: /opt" in told.content}
+    assert 1 < len(moved) <= 1 + compactions * 2, "told again only where it may have been forgotten"
     for prompt in long.asked:
         assert INSTRUCTION in prompt.messages[1].content and all(a.role != b.role for a, b in pairwise(prompt.messages))
 

@@ -112,7 +112,9 @@ async def test_a_command_that_ends_what_runs_it_and_answers_instead_has_failed_a
 
 async def test_binary_output_is_named_and_output_without_end_is_stopped_and_bounded(terminal):
     done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
-    assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"
+    assert done.says == f"exit code 2\n(binary output, not shown; all 4 bytes are in {PLACE}/output-1.txt)"
+    done = await sh(terminal, "cat absent; printf 'a\\0b'")
+    assert "absent: No such file or directory\n(binary output, not shown" in done.says
     assert (await sh(terminal, "printf 'caf\\351\\n'")).says == "exit code 0\ncaf�"
     done = await sh(terminal, "yes 'over and over'")
     assert done.failed and done.says.startswith("stopped: it wrote more than 64 MiB")

@@ -82,3 +82,19 @@ def test_a_loop_of_actions_in_a_repository_of_the_user_passes_as_does_the_refere
         with tarfile.open(submission) as archive:
             names = archive.getnames()
         assert "srv/notes/two" in names and not [name for name in names if name.startswith("solution")]
+
+
+async def test_a_result_in_the_references_own_folder_is_handed_in_and_graded_without_the_reference(places, ground):
+    script = "#!/bin/bash\n[ ! -e /solution/solve.sh ] && grep -qx 42 /solution/answer && ok=1\n"
+    task = sealed_task(
+        ground, name="there", instruction="Write 42 to `/solution/answer`.\n", toml=TOML,
+        tests={"test.sh": f"{script}echo ${{ok:-0}} > /logs/verifier/reward.txt\n"},
+        solution={"solve.sh": "#!/bin/bash\necho 42 > /solution/answer\n"},
+    )  # fmt: skip
+    box = await places[0].create(task, "agent")
+    done = await box.exec(["bash", "-c", "mkdir -p /solution; echo 42 > /solution/answer"], timeout=60)
+    assert done.exit_code == 0, done
+    for made in (control.make_submission(task, (await box.difference()).tar, "agent"),
+                 await control.reference(task, sealed_root=ground / "sealed", place=places[1])):  # fmt: skip
+        verdict = await grade(task, made, sealed_root=ground / "sealed", place=places[1])
+        assert (verdict.passed, verdict.cause) == (True, "passed"), verdict

@@ -48,6 +48,17 @@ def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk()
     assert read_actions("All is done.\n" + fenced("c", "int x;\n")) == ()
 
 
+def test_fences_within_a_file_are_its_text_and_a_block_that_lacks_its_end_swallows_no_action_unseen():
+    page = "# Use\n\n```sh\nls\n```\n\n```json\n{}\n```\n"
+    read = read_actions(fenced("write a.md", page) + fenced("sh", "pwd\n"))
+    assert read == (Action(name="write", argument="a.md", body=page), Action(name="sh", body="pwd\n"))
+    lacks = read_actions("```write a.py\nprint(1)\n\n" + fenced("sh", "python3 a.py\n"))
+    assert isinstance(lacks, Malformed) and "`write a.py` is not closed, or holds fences" in lacks.reason
+    twice = read_actions(fenced("sh", "ls\n") + "```\nThen:\n" + fenced("write a.py", "1\n"))
+    assert isinstance(twice, Malformed) and "the block `write a.py` stands within another" in twice.reason
+    assert read_actions(fenced("sh", "ls\n") + "```\n") == (Action(name="sh", body="ls\n"),)
+
+
 @pytest.mark.parametrize("text", ["```submit", "So:\n```submit\n"])
 def test_the_end_holds_nothing_so_that_its_fence_may_stay_open(text):
     assert read_actions(text) == (Action(name="submit"),)

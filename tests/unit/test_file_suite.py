@@ -5,7 +5,7 @@ from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.engines.scripted import count_pieces
 from tests.fakes.testers import a_tester, suite_of
 
-TASK = "Write `/app/sum.txt`.\n\nAn empty file gives 0. A line is a number.\n"
+TASK = 'Write `/app/sum.txt`.\n\nAn empty file gives 0. A line is a number.\n\n```json\n{"sum": 17}\n```\n'
 HEAD = "```python\nimport builtins\nfrom pathlib import Path\n\n\n"
 CHECKS = {
     "kept": 'assert Path("sum.txt").read_text() == "6"',
@@ -81,6 +81,7 @@ async def test_a_round_is_told_what_there_is_and_what_is_missing_and_a_name_that
     told = asked[1].messages[-1].content
     assert "- test_kept (happy_path): An empty file gives 0." in told and "- A line is a number." in told
     assert "Fewer than 2 tests of: existence" in told and suite.reflections[0] in told
+    assert "17" not in suite.reflections[0], "what a task shows is no sentence that wants a test"
     first, second = (count_pieces("".join(one.content for one in prompt.messages)) for prompt in asked[:2])
     both = first + count_pieces(written("kept")) + second + ANSWER + 50
     _, asked = await made(written("kept"), written("faulty"), budget_tokens=both)

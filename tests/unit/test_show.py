@@ -34,6 +34,8 @@ def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are
     about["candidates"][1]["duplicate_of"] = "c0.0"
     text = told(about)
     assert "same as c0.0" in text and "return 2 * n" not in text, "a duplicate shows no files and no outcomes again"
+    about["matrix"]["cells"][0][1]["detail"] = "assert 'a' == 'b'\n- b\n+ a\n  where 1 = f()"
+    assert "assert 'a' == 'b'" in next(line for line in told(about).splitlines() if line.startswith("t2 "))
     assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
 
 
@@ -88,9 +90,9 @@ def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_ou
 
 def test_a_program_is_shown_before_the_longer_data_that_it_made():
     about = described()
-    about["candidates"][0]["files"] = {"a.csv": "1,2\n" * 99, "z.py": "print(1)\n"}
+    about["candidates"][0]["files"] = {"a.csv": "1,2\n" * 99, "z.py": "print(1)\n", "b": "(no text: removed)"}
     text = told(about)
-    assert text.index("c0.0: z.py") < text.index("c0.0: a.csv")
+    assert text.index("c0.0: z.py") < text.index("c0.0: a.csv") and "\nb (removed)\n" in text
 
 
 def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 ROOM = f"{RUNNER_ROOT}/turns"
 """Where states lie that wait for their turn."""
-NOT_OURS = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", "/solution")
+NOT_OURS = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv")
 """What the environment's provider writes, beside ``filetree.OUTSIDE``."""
 _ARGUMENT = 90_000
 """Characters of an order that goes on the command line, where 128 KiB may stand."""

@@ -10,7 +10,7 @@ from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import Terms, fresh_sandbox, grade, has_network
 from hc_ray.blind.sealing.kept import keep_value, read_kept
-from hc_ray.blind.sealing.solution import run_solution
+from hc_ray.blind.sealing.solution import run_solution, without_solution
 from hc_ray.blind.sealing.vault import check_expected, load_spec
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import SandboxError, VerifierError
@@ -26,10 +26,10 @@ async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]
     try:
         async with fresh_sandbox(terms["place"], task, "oracle", network=has_network(task)) as sandbox:
             ended = await run_solution(sandbox, task, spec, terms["sealed_root"])
-            difference = await sandbox.difference()
+            tar = await without_solution((await sandbox.difference()).tar, task, terms["sealed_root"])
     except (SandboxError, ValueError) as error:
         raise VerifierError(f"the reference solution could not be run: {error}") from error
-    return make_submission(task, difference.tar, trial).model_copy(update={"ended": ended})
+    return make_submission(task, tar, trial).model_copy(update={"ended": ended})
 
 
 def make_submission(task: Task, tar: bytes, trial: str) -> Submission:

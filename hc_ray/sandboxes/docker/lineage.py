@@ -20,12 +20,10 @@ what lies there now is compared with all that lay there."""
 DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", RUNNER_SEALED})
 UNSPELT = "\N{REPLACEMENT CHARACTER}"
 """What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
-SOLUTION = "/solution/"
-"""Harbor's folder for the reference, which a user who is not root cannot remove when it has run."""
 
 
 def left_out(path: str) -> bool:
-    return path == "/" or path in DOCKERS_OWN or is_outside(path) or f"{path}/".startswith(SOLUTION)
+    return path == "/" or path in DOCKERS_OWN or is_outside(path)
 
 
 def ancestors(path: str) -> Iterator[str]:
