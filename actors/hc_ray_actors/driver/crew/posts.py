@@ -22,6 +22,8 @@ RESTARTS, PERIOD = 5, 600.0
 """An actor that is started anew more often than this in so many seconds is not started any more."""
 ANSWER_SECONDS = 20.0
 """How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
+SILENT_SECONDS = 60.0
+"""A process that leaves a call that takes a moment unanswered for so long hangs, and is ended."""
 START_SECONDS = 90.0
 """How long an actor's process may take to come up: its slots may just be taken by somebody else."""
 POLL_SECONDS, LONGEST = 1.0, 60.0
@@ -108,6 +110,17 @@ class Post:
             raise
         finally:
             self.busy -= 1
+
+    async def heard(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """As ``call``, of what takes a moment. An actor that hangs is ended, so that all who wait for it learn that it
+        died."""
+        actor = self.actor
+        try:
+            return await _within(SILENT_SECONDS, self.call(work))
+        except TimeoutError:
+            with contextlib.suppress(Exception):
+                self._roster.kill(actor)
+            raise ActorError(f"{self.what} said nothing for {SILENT_SECONDS:g} s, and was ended") from None
 
     @property
     def looked_at(self) -> "asyncio.Future[None] | None":
@@ -231,7 +244,7 @@ class Post:
             self._roster.told(self)
 
 
-async def _within(seconds: float, work: Awaitable[Any]) -> Any:
+async def _within(seconds: float, work: Awaitable[T]) -> T:
     """What ``work`` comes to in its time; else ``TimeoutError``. Not ``asyncio.wait_for``: that passes over a
     cancellation that comes in the moment in which the work ends, and the look would go on after its sweep."""
     async with asyncio.timeout(seconds):
