@@ -10,6 +10,7 @@ from hc_ray.domain.errors import ActorError, EngineError, SandboxError
 from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
+from hc_ray_actors.driver.crew import crew as crew_module
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
@@ -45,6 +46,23 @@ def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fa
         assert summary.problems == ("processes of the sweep that died and were restarted: 1",)
         for result in results_of(tmp_path / "out").values():
             assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
+
+
+@pytest.mark.parametrize(("kind", "method"), [("Trials", "solve"), ("Verifiers", "grade")])
+def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_path, monkeypatch, kind, method):
+    monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(crew_module, "ACCOUNT_SECONDS", 0.05)
+    stage = Stage()
+
+    def hang(name):
+        if not any(actor.hung for actor in stage.living[kind]):
+            stage.living[kind][-1].hung = True
+
+    stage.scripts[method] = hang
+    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
+    assert (summary.done, summary.unscored, summary.stopped) == (3, 0, False) and stage.made.count(kind) == 2
+    told = [attempts_of(result) for result in results_of(tmp_path / "out").values()]
+    assert any(told) and {one["error_type"] for failed in told for one in failed} == {"ActorError"}
 
 
 def test_a_trial_that_goes_on_while_its_process_is_replaced_waits_until_the_next_is_fit_for_work(tmp_path):
