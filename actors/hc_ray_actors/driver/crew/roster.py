@@ -94,6 +94,9 @@ class Roster:
 
     def _tell(self, post: Post) -> None:
         node = self.name(post.node) if post.node else ""
+        again = [one for one in self.of(post.kind) if one.state != "gone" and self.name(one.node) == node]
+        if post.state == "gone" and again:  # its machine has come back under its name: told is how it is now
+            self._last.pop(post := again[-1], None)
         told = PostState(
             kind=post.kind, node=node, number=post.number, state=post.state, slots=int(post.units), why=post.why
         )
