@@ -167,6 +167,8 @@ class RayCluster:
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
 
+        # It prints a paragraph on standard output for every process that dies: the sweep tells what becomes of those.
+        ray._private.worker.print_to_stdstream = lambda *told, **how: None
         self._ray = ray
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         if found:
