@@ -144,6 +144,13 @@ async def test_a_machine_that_comes_back_under_its_name_before_it_was_missed_is_
     assert [(state.node, state.state) for state in told[-2:]] == [("host", "ready"), ("other", "gone")]
 
 
+def test_a_reason_that_all_nodes_have_is_told_once():
+    roster = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+    for node, why in (("a", "it is full"), ("b", "it is old"), ("c", "it is full")):
+        Post(roster, SANDBOX, "the process", None, None, node=node)._set("spent", why)
+    assert roster.nobody(SANDBOX).endswith("any more: a, c: it is full; b: it is old")
+
+
 async def test_all_who_wait_for_a_mend_that_does_not_help_are_told_and_so_is_who_comes_later(tmp_path):
     stage = Stage()
     crew = await _opened(tmp_path, stage, outage_sec=0.03)
