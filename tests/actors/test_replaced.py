@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import ActorError, EngineError, SandboxError
+from hc_ray.domain.errors import ActorError, EngineError, InfrastructureError, SandboxError
 from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
 from hc_ray_actors.driver.crew import crew as crew_module
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
+from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
 from hc_ray_actors.engine import Engine
 from tests.fakes import crew
@@ -122,6 +123,29 @@ def test_what_the_plan_saw_of_a_server_holds_for_its_first_engine_and_not_for_on
     config = PlannedConfig(name="", config=plan.config, seen={plan.engines[0]: (seen,)})
     summary, _ = run(plan.model_copy(update={"configs": (config,)}), stage)
     assert (summary.done, summary.unscored) == (2, 0) and stage.given == [seen, None]
+
+
+async def test_a_post_without_a_free_slot_for_its_next_actor_waits_for_one_however_often_it_looks():
+    room, roster = [True], Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+
+    def make(post):
+        if not room[0]:
+            raise InfrastructureError("no node has a free engine_slot")
+        return crew._Engine(Stage())
+
+    async def begin(post):
+        await post.actor.start()
+
+    post = Post(roster, "engine m", "the engine m", make, begin)
+    await post.open()
+    post.actor.dead, room[0] = True, False
+    for _ in range(posts.RESTARTS + 2):
+        await post.check()
+    assert (post.state, post.renewed) == ("resting", 0)
+    room[0] = True
+    await post.check()
+    await roster.close()
+    assert (post.state, post.renewed) == ("ready", 1)
 
 
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):

@@ -89,6 +89,7 @@ class Post:
     async def open(self) -> None:
         """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""
         try:
+            self.actor = self._make(self)
             await self._start()
         except UserError as fault:
             self._end("spent", str(fault))
@@ -184,15 +185,19 @@ class Post:
             failed = self.why if "does not come up" in self.why else ""
             self._end("spent", failed or f"{self.what} died {RESTARTS + 1} times within {PERIOD / 60:g} minutes")
             raise ActorError(self.why)
-        self._renewals.append(now)
-        self.renewed += 1
         await self.dismiss()
+        self.renewed += 1
+        try:
+            self.actor = self._make(self)
+        except BaseException:
+            self.renewed -= 1  # nobody was started: there is no room for one at present
+            raise
+        self._renewals.append(now)
         await self._start()
         if self.state == "ready":
             self._roster.told(self)  # as before, but elsewhere
 
     async def _start(self) -> None:
-        self.actor = self._make(self)
         try:
             await _within(START_SECONDS, self.actor.alive())
             self._begun = True
