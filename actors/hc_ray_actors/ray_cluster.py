@@ -53,7 +53,7 @@ class Remote:
         method = getattr(self._handle, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            from ray.exceptions import RayError, RayTaskError
+            from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
             try:
                 return await method.remote(*args, **kwargs)
@@ -63,7 +63,8 @@ class Remote:
             except RayError as fault:
                 # Its process, its node or Ray itself: nothing that the method did.
                 says = " ".join(str(fault).split())[:300]
-                raise ActorError(f"the process that serves {name} died ({type(fault).__name__}: {says})") from None
+                what = "cannot be reached" if isinstance(fault, ActorUnavailableError) else "died"
+                raise ActorError(f"the process that serves {name} {what} ({type(fault).__name__}: {says})") from None
 
         return call
 
