@@ -10,7 +10,6 @@ from hc_ray.domain.errors import ActorError, EngineError, InfrastructureError, S
 from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
-from hc_ray_actors.driver.crew import crew as crew_module
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Roster
@@ -52,7 +51,7 @@ def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fa
 @pytest.mark.parametrize(("kind", "method"), [("Trials", "solve"), ("Verifiers", "grade")])
 def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_path, monkeypatch, kind, method):
     monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(crew_module, "ACCOUNT_SECONDS", 0.05)
+    monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
     stage = Stage()
 
     def hang(name):
@@ -64,6 +63,15 @@ def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_pat
     assert (summary.done, summary.unscored, summary.stopped) == (3, 0, False) and stage.made.count(kind) == 2
     told = [attempts_of(result) for result in results_of(tmp_path / "out").values()]
     assert any(told) and {one["error_type"] for failed in told for one in failed} == {"ActorError"}
+
+
+def test_a_sweep_whose_engine_hangs_while_it_starts_does_not_wait_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
+    stage = Stage()
+    stage.scripts["engine"] = lambda name: setattr(stage.living["Engine"][-1], "hung", True)
+    with pytest.raises(ActorError):
+        run(plan_of(tmp_path / "out"), stage)
 
 
 def test_a_trial_that_goes_on_while_its_process_is_replaced_waits_until_the_next_is_fit_for_work(tmp_path):

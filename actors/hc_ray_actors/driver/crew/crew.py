@@ -129,7 +129,6 @@ class Crew:
 
         async def told(post: Post) -> None:
             try:
-                await post.heard(lambda actor: actor.alive())
                 async with asyncio.timeout(ACCOUNT_SECONDS / 2):
                     used = await post.actor.use()
             except Exception:  # it is dead or away, and a trial will find out

@@ -22,6 +22,8 @@ RESTARTS, PERIOD = 5, 600.0
 """An actor that is started anew more often than this in so many seconds is not started any more."""
 ANSWER_SECONDS = 20.0
 """How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
+PULSE_SECONDS = 10.0
+"""Between two looks whether an actor's process hangs."""
 SILENT_SECONDS = 60.0
 """A process that leaves a call that takes a moment unanswered for so long hangs, and is ended."""
 START_SECONDS = 90.0
@@ -200,6 +202,7 @@ class Post:
     async def _start(self) -> None:
         try:
             await _within(START_SECONDS, self.actor.alive())
+            self._roster.begin(self._pulse(self.actor))
             self._begun = True
             await self._begin(self)
         except TimeoutError:
@@ -208,6 +211,13 @@ class Post:
         except BaseException:
             await self.dismiss()
             raise
+
+    async def _pulse(self, actor: Any) -> None:
+        await asyncio.sleep(PULSE_SECONDS)
+        while self.actor is actor:
+            with contextlib.suppress(HcRayError):  # it is dead or away, and whoever needs it finds out
+                await self.heard(lambda actor: actor.alive())
+            await asyncio.sleep(PULSE_SECONDS)
 
     async def dismiss(self) -> None:
         """End its actor, dead or alive, and all that it started."""
