@@ -27,7 +27,7 @@ an engine that dies, refuses or is silent                 ``EngineError``       
 a verifier's sandbox, runner or sealed files              ``VerifierError``     the stored submission is graded again,
                                                                                 then unscored
 a task whose own reference does not pass                  ``ControlError``      looked at once more, then unscored
-a process of the sweep that dies                          ``ActorError``        started anew, tried again, then unscored
+a process of the sweep that dies or hangs                 ``ActorError``        started anew, tried again, then unscored
 files, memory or sockets of the machine itself            ``OSError``,          tried again, then unscored
                                                           ``MemoryError``
 a task or setting that this machine cannot take           ``UserError``         unscored at once: it would be the same

@@ -57,7 +57,7 @@ class Remote:
         method = getattr(self._handle, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            from ray.exceptions import RayError, RayTaskError
+            from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
             try:
                 return await method.remote(*args, **kwargs)
@@ -67,7 +67,8 @@ class Remote:
             except RayError as fault:
                 # Its process, its node or Ray itself: nothing that the method did.
                 says = " ".join(str(fault).split())[:300]
-                raise ActorError(f"the process that serves {name} died ({type(fault).__name__}: {says})") from None
+                what = "cannot be reached" if isinstance(fault, ActorUnavailableError) else "died"
+                raise ActorError(f"the process that serves {name} {what} ({type(fault).__name__}: {says})") from None
 
         return call
 
@@ -179,6 +180,8 @@ class RayCluster:
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
 
+        # It prints a paragraph on standard output for every process that dies: the sweep tells what becomes of those.
+        ray._private.worker.print_to_stdstream = lambda *told, **how: None
         self._ray = ray
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         if found:

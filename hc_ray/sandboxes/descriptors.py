@@ -100,13 +100,16 @@ def read_all(file: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def unlock_folder(folder: int) -> None:
-    """Give this process's user its rights on an open folder of its own back, should they have been taken away."""
+def unlock_folder(folder: int) -> int | None:
+    """Give this process's user its rights on an open folder of its own back, should they have been taken away. Answers
+    the mode that it had then."""
     if os.geteuid() == 0:
-        return
+        return None
     state = os.fstat(folder)
-    if state.st_uid == os.geteuid() and state.st_mode & 0o700 != 0o700:
-        os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(state.st_mode) | 0o700)  # noqa: PTH101
+    if state.st_uid != os.geteuid() or state.st_mode & 0o700 == 0o700:
+        return None
+    os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(state.st_mode) | 0o700)  # noqa: PTH101
+    return stat.S_IMODE(state.st_mode)
 
 
 def let_in(folder: int) -> None:

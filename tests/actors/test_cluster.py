@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from hc_ray.domain.errors import PlatformError
+from hc_ray.domain.errors import ActorError, PlatformError
 from hc_ray_actors import address
+from hc_ray_actors.ray_cluster import Remote
 from hc_ray_actors.ray_token import token_file
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -165,3 +167,19 @@ def test_a_port_that_accepts_and_never_answers_is_given_up(listener, current, mo
         address.running_cluster(dumb)
     current.write_text(dumb)
     assert address.running_cluster() is None
+
+
+async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have_died():
+    from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+
+    async def told(fault: RayError) -> str:
+        def remote() -> None:
+            raise fault
+
+        with pytest.raises(ActorError) as caught:
+            await Remote(SimpleNamespace(grade=SimpleNamespace(remote=remote))).grade()
+        return str(caught.value)
+
+    hidden, dead = await told(ActorUnavailableError("RPC error", None)), await told(ActorDiedError())
+    assert hidden.startswith("the process that serves grade cannot be reached (ActorUnavailableError: ")
+    assert dead.startswith("the process that serves grade died (ActorDiedError: ")

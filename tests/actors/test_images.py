@@ -15,6 +15,7 @@ from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.sandboxes.docker.transfer import PART, trimmed
 from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray_actors.attempts import now
+from hc_ray_actors.cluster import VERIFIER
 from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.sandboxes import Sandboxes
@@ -61,9 +62,13 @@ def images(**nodes):
     return images_of(nodes)
 
 
-def images_of(nodes):
-    """On nodes that may come and go."""
-    roster = {"by_node": lambda *kinds: nodes, "begin": asyncio.ensure_future, "changed": lambda: None}
+def images_of(nodes, grading=()):
+    """On nodes that may come and go. ``grading``: those that have no candidates."""
+
+    def by_node(*kinds):
+        return {node: actor for node, actor in nodes.items() if node not in grading or VERIFIER in kinds}
+
+    roster = {"by_node": by_node, "begin": asyncio.ensure_future, "changed": lambda: None}
     return Images(SimpleNamespace(**roster))
 
 
@@ -93,6 +98,17 @@ async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_tha
     nodes.clear()
     nodes["d"] = Node(builds=FACTS.model_copy(update={"id": "sha256:two"}))
     assert await found.begin(TASK, "d") == "sha256:two", "with nobody left who has it, it is built anew"
+
+
+async def test_a_trial_waits_until_its_task_can_run_where_candidates_do_and_not_where_there_is_grading_alone():
+    class Busy(Node):
+        async def prepare(self, task):
+            self.built += 1
+            await asyncio.sleep(0.01 if self.built == 1 else 0.2)
+
+    found = images_of({"grades": Node(builds=False), "solves": Busy()}, grading={"grades"})
+    await found.ready(TASK)
+    assert not found.lacks("solves", TASK)
 
 
 def test_a_saved_image_goes_without_the_layers_that_are_there_and_in_bounded_parts():

@@ -12,7 +12,8 @@ from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver.crew.crew import Crew
-from hc_ray_actors.driver.crew.roster import Broken
+from hc_ray_actors.driver.crew.posts import Post
+from hc_ray_actors.driver.crew.roster import Broken, Roster
 from hc_ray_actors.jobs import single
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 from tests.fakes.listeners import Watcher
@@ -128,6 +129,26 @@ async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clus
     told = [name for method, name in stage.calls if method == "keep_from"]
     await crew.close_trials()
     assert told == ["ip-a ip-b"] and stage.made.count("Sandboxes") == 3
+
+
+async def test_a_machine_that_comes_back_under_its_name_before_it_was_missed_is_told_as_it_is_now():
+    told = []
+    roster = Roster(Stage(), told.append, lambda: None, patience=1.0, near=False)
+    roster.names = {"before": "host", "now": "host", "other": "other"}
+    before, now, other = (Post(roster, SANDBOX, "the process", None, None, node=node) for node in roster.names)
+    for post in (before, now, other):
+        post._set("ready")
+    roster.open()
+    for post in (before, other):
+        post.leave()
+    assert [(state.node, state.state) for state in told[-2:]] == [("host", "ready"), ("other", "gone")]
+
+
+def test_a_reason_that_all_nodes_have_is_told_once():
+    roster = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+    for node, why in (("a", "it is full"), ("b", "it is old"), ("c", "it is full")):
+        Post(roster, SANDBOX, "the process", None, None, node=node)._set("spent", why)
+    assert roster.nobody(SANDBOX).endswith("any more: a, c: it is full; b: it is old")
 
 
 async def test_all_who_wait_for_a_mend_that_does_not_help_are_told_and_so_is_who_comes_later(tmp_path):

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import ActorError, EngineError, SandboxError
+from hc_ray.domain.errors import ActorError, EngineError, InfrastructureError, SandboxError
 from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.posts import Post
+from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
 from hc_ray_actors.engine import Engine
 from tests.fakes import crew
@@ -45,6 +46,32 @@ def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fa
         assert summary.problems == ("processes of the sweep that died and were restarted: 1",)
         for result in results_of(tmp_path / "out").values():
             assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
+
+
+@pytest.mark.parametrize(("kind", "method"), [("Trials", "solve"), ("Verifiers", "grade")])
+def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_path, monkeypatch, kind, method):
+    monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
+    stage = Stage()
+
+    def hang(name):
+        if not any(actor.hung for actor in stage.living[kind]):
+            stage.living[kind][-1].hung = True
+
+    stage.scripts[method] = hang
+    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
+    assert (summary.done, summary.unscored, summary.stopped) == (3, 0, False) and stage.made.count(kind) == 2
+    told = [attempts_of(result) for result in results_of(tmp_path / "out").values()]
+    assert any(told) and {one["error_type"] for failed in told for one in failed} == {"ActorError"}
+
+
+def test_a_sweep_whose_engine_hangs_while_it_starts_does_not_wait_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
+    stage = Stage()
+    stage.scripts["engine"] = lambda name: setattr(stage.living["Engine"][-1], "hung", True)
+    with pytest.raises(ActorError):
+        run(plan_of(tmp_path / "out"), stage)
 
 
 def test_a_trial_that_goes_on_while_its_process_is_replaced_waits_until_the_next_is_fit_for_work(tmp_path):
@@ -104,6 +131,29 @@ def test_what_the_plan_saw_of_a_server_holds_for_its_first_engine_and_not_for_on
     config = PlannedConfig(name="", config=plan.config, seen={plan.engines[0]: (seen,)})
     summary, _ = run(plan.model_copy(update={"configs": (config,)}), stage)
     assert (summary.done, summary.unscored) == (2, 0) and stage.given == [seen, None]
+
+
+async def test_a_post_without_a_free_slot_for_its_next_actor_waits_for_one_however_often_it_looks():
+    room, roster = [True], Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+
+    def make(post):
+        if not room[0]:
+            raise InfrastructureError("no node has a free engine_slot")
+        return crew._Engine(Stage())
+
+    async def begin(post):
+        await post.actor.start()
+
+    post = Post(roster, "engine m", "the engine m", make, begin)
+    await post.open()
+    post.actor.dead, room[0] = True, False
+    for _ in range(posts.RESTARTS + 2):
+        await post.check()
+    assert (post.state, post.renewed) == ("resting", 0)
+    room[0] = True
+    await post.check()
+    await roster.close()
+    assert (post.state, post.renewed) == ("ready", 1)
 
 
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):

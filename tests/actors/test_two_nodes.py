@@ -19,6 +19,7 @@ import asyncio, json, os
 from hc_ray_actors import cluster, ray_cluster
 ray_cluster._environment()
 import ray
+from ray._private.utils import publish_error_to_driver
 from ray.cluster_utils import Cluster
 from hc_ray.domain.config import EngineConfig
 from hc_ray_actors.engine import spawn_engine
@@ -48,6 +49,13 @@ async def seen(config):
     await asyncio.gather(*(engine.stop() for engine in engines))
     return told
 
+def heard(address):
+    # What Ray tells every driver, as when a process of its dies.
+    listener = ray._raylet.GcsErrorSubscriber(worker_id=b"test", address=address)
+    listener.subscribe()
+    publish_error_to_driver("died", "a paragraph of Ray's", gcs_client=ray._raylet.GcsClient(address=address))
+    return listener.poll()[1]["error_message"]
+
 head = {"num_cpus": 1, "num_gpus": 3, "object_store_memory": 80 << 20, "resources": {cluster.ENGINE: 4}}
 nodes = Cluster(initialize_head=True, head_node_args=head)
 crew = None
@@ -60,6 +68,7 @@ try:
         "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]],
         "stand": asyncio.run(stand(actors)), "own": os.getpriority(os.PRIO_PROCESS, 0),
         "servers": asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1))),
+        "heard": heard(nodes.address),
     }))
 finally:
     if crew is not None:
@@ -81,7 +90,8 @@ def told(tmp_path_factory):
     finally:
         shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    [seen] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {**seen, "said": done.stdout}
 
 
 def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_there(told):
@@ -90,6 +100,10 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
     places, priority = told["stand"]
     assert set(places) == {told["here"]}  # though the other has more room
     assert priority == told["own"]  # Ray's own way is nice 15
+
+
+def test_what_ray_tells_of_its_own_is_not_on_standard_output_where_a_command_says_one_object(told):
+    assert told["said"].count(told["heard"]) == 1, "as the script itself tells it"
 
 
 def test_two_servers_of_a_node_have_gpus_of_their_own_and_one_for_which_too_few_are_left_is_refused(told):

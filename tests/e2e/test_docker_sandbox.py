@@ -239,6 +239,20 @@ async def test_what_somebody_else_has_removed_is_no_fault_of_who_used_it(place, 
         assert not isinstance(caught.value, ValueError)
 
 
+async def test_a_difference_is_whole_also_after_somebody_removed_the_container_that_shows_the_image(
+    place, tmp_path, daemon
+):
+    box = await place.create(task_with_environment(tmp_path, {"data.txt": b"1"}), "box")
+    await shell(box, "echo 2 > data.txt")
+    await box.difference()
+    await shell(box, "rm /etc/debian_version; chmod 600 /etc/issue")
+    own = daemon.inspected(box.container)["Config"]["Labels"]["hc-ray.place"]
+    [image] = [one for one, told, _ in daemon.containers(f"hc-ray.place={own}") if told["hc-ray.name"] == "baseline"]
+    daemon.remove(image)
+    found = await box.difference()
+    assert (found.changed, found.deleted) == (("/app/data.txt", "/etc/issue"), ("/etc/debian_version",))
+
+
 async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(place, tmp_path, daemon, monkeypatch):
     sandbox = await place.create(task_with_environment(tmp_path), "a", network=True)
     await sandbox.put({"data.txt": b"of a candidate"})

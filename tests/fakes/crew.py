@@ -99,6 +99,8 @@ class Stage:
 class _Actor(Addressee):
     def __init__(self, stage: Stage, node: str | None = None) -> None:
         self.stage, self.node, self.dead = stage, node, False
+        self.hung = False
+        """It answers nothing until it is ended."""
 
     async def play(self, method: str, name: str, usual: Any) -> Any:
         if self.dead:
@@ -108,9 +110,14 @@ class _Actor(Addressee):
         answer = script(name) if script else None
         if hasattr(answer, "__await__"):
             answer = await answer
+        await self.wakes()
         if self.dead:
             raise ActorError(f"the process that answers {method} is gone")
         return usual if answer is None else answer
+
+    async def wakes(self) -> None:
+        while self.hung and not self.dead:
+            await asyncio.sleep(0.01)
 
     async def alive(self) -> bool:
         return bool(await self.play("alive", type(self).__name__, True))
@@ -196,6 +203,7 @@ class _Trials(_Actor):
 
     async def told(self, wait: float = 1.0) -> list[Any]:
         await asyncio.sleep(min(wait, 0.005))
+        await self.wakes()
         if self.dead:
             raise ActorError("the process that tells of trials is gone")
         said, self.said = self.said, []

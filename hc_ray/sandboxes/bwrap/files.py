@@ -161,8 +161,16 @@ class RootTree:
         written. Links are resolved inside the root; the last name's own only where ``follow``."""
         pending = list(reversed(absolute(path).split("/")))
         folders = [os.open(self.root, PATH_ONLY | os.O_DIRECTORY)]
+        locked: dict[int, int] = {}
         names: list[str] = []
         links = 0
+
+        def leave() -> None:
+            folder = folders.pop()
+            if (mode := locked.pop(folder, None)) is not None:
+                os.chmod(f"/proc/self/fd/{folder}", mode)  # noqa: PTH101 (the open folder itself, never a name)
+            os.close(folder)
+
         try:
             while pending:
                 name = pending.pop()
@@ -170,11 +178,12 @@ class RootTree:
                     continue
                 if name == "..":
                     if len(folders) > 1:
-                        os.close(folders.pop())
+                        leave()
                         names.pop()
                     continue
                 last = not any(part not in ("", ".") for part in pending)
-                unlock_folder(folders[-1])
+                if (mode := unlock_folder(folders[-1])) is not None:
+                    locked[folders[-1]] = mode
                 target = link_target(name, folders[-1])
                 if target is not None and (follow or not last):
                     links += 1
@@ -182,7 +191,7 @@ class RootTree:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                     if target.startswith("/"):
                         while len(folders) > 1:
-                            os.close(folders.pop())
+                            leave()
                         names = []
                     pending += reversed(target.split("/"))
                     continue
@@ -204,8 +213,8 @@ class RootTree:
                 names.append(name)
             yield folders[0], "", False
         finally:
-            for folder in folders:
-                os.close(folder)
+            while folders:
+                leave()
 
     def _step(self, folder: int, name: str, inside: str, mount: Path | None, create: bool) -> int:
         if mount is not None:

@@ -47,6 +47,7 @@ class BwrapPlace:
         self._lock = threading.Lock()
         self._watchdog: Watchdog | None = None
         self._used: dict[str, int] = {}
+        self._closed = False
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> BwrapSandbox:
         reason = "it was to have a network: a bwrap sandbox has none" if network else self.refuses(task)
@@ -87,7 +88,7 @@ class BwrapPlace:
 
     async def close(self) -> None:
         with self._lock:
-            sandboxes = list(self._open)
+            self._closed, sandboxes = True, list(self._open)
         await asyncio.gather(*(sandbox.close() for sandbox in sandboxes))
         if self._watchdog is not None:
             self._watchdog.stop()
@@ -113,6 +114,7 @@ class BwrapPlace:
         except OSError as error:
             raise SandboxError(f"no folder for a sandbox: {error}") from error
         try:
+            self._is_open()  # it may have been closed meanwhile, without this one
             sandbox.open(fill)
         except BaseException as error:
             sandbox.shut()
@@ -121,9 +123,14 @@ class BwrapPlace:
             raise
         return sandbox
 
+    def _is_open(self) -> None:
+        if self._closed:
+            raise SandboxError("this place of sandboxes is closed")
+
     def _folder(self, name: str) -> Path:
         """A new folder. The same names in the same order give the same folders, where no other owner has them."""
         with self._lock:
+            self._is_open()
             if self._watchdog is None:
                 reap_folder(self._state_root)
                 bwrap_binary.make_reachable(self._state_root)

@@ -6,18 +6,21 @@ import tarfile
 import threading
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.lineage import DOCKERS_OWN, Lineage, ancestors, left_out
-from hc_ray.sandboxes.docker.values import DaemonRefusal, PathFacts
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
 CROWD = 50
 """Touched paths of one folder beyond which it is read as a whole: a read of its own costs the daemon a process."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
+
+T = TypeVar("T")
 
 
 class Budget:
@@ -83,11 +86,13 @@ def _member(tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, first: Memb
 
 
 class Baseline:
-    """The task's image as it was, read through a container that never starts. Shared by all sandboxes of the image."""
+    """The task's image as it was, read through a container that never starts: who removes what does not run (``docker
+    container prune``) has another made. Shared by all sandboxes of the image."""
 
-    def __init__(self, daemon: Daemon, container: str) -> None:
-        self._daemon = daemon
-        self.container = container
+    def __init__(self, daemon: Daemon, make: Callable[[], str]) -> None:
+        """``make`` creates the container."""
+        self._daemon, self._make = daemon, make
+        self._container = make()
         self._lock = threading.Lock()
         self._known: dict[str, PathFacts | None] = {}
 
@@ -95,13 +100,28 @@ class Baseline:
         with self._lock:
             if path in self._known:
                 return self._known[path]
-        facts = self._daemon.stat(self.container, path)
+        facts = self._asked(lambda container: self._stat(container, path))
         with self._lock:
             self._known[path] = facts
         return facts
 
+    def _stat(self, container: str, path: str) -> PathFacts | None:
+        if (facts := self._daemon.stat(container, path)) is None:
+            self._daemon.ended(container)  # raises where the container itself is gone, and not that path
+        return facts
+
     def tree(self, path: str, budget: Budget, *, whole: bool) -> dict[str, Member]:
-        return read_tree(self._daemon, self.container, path, budget, whole=whole) or {}
+        return self._asked(lambda container: read_tree(self._daemon, container, path, budget, whole=whole)) or {}
+
+    def _asked(self, question: Callable[[str], T]) -> T:
+        asked = self._container
+        try:
+            return question(asked)
+        except Absent:
+            with self._lock:
+                if self._container == asked:
+                    self._container = self._make()
+            return question(self._container)
 
 
 def _holds_mounts(path: str) -> bool:

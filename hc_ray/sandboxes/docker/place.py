@@ -238,8 +238,9 @@ class Ground:
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
         with self._baseline_lock:
             if image.id not in self._baselines:
-                container = self.make_container(task, image.id, "baseline", network=False)
-                self._baselines[image.id] = Baseline(self.daemon, container)
+                self._baselines[image.id] = Baseline(
+                    self.daemon, lambda: self.make_container(task, image.id, "baseline", network=False)
+                )
             return self._baselines[image.id]
 
 

@@ -61,13 +61,16 @@ class Images:
             holders.discard(node)
 
     async def ready(self, task: Task) -> None:
-        """Have a task's image on some node, and begin to have it on the others. Raises what hindered them all."""
+        """Have a task's image on some node where candidates run, and begin to have it on the others. Raises what
+        hindered them all."""
         self._wanted.setdefault(task.digest, task)
         if not (nodes := list(self._nodes())):
             raise InfrastructureError(f"no node is there for the image of {task.name}")
-        if any(not self.lacks(node, task) for node in nodes):
+        able = list(self._sources()) or nodes
+        if any(not self.lacks(node, task) for node in able):
             return
-        making = {self.begin(task, node) for node in nodes}
+        jobs = {node: self.begin(task, node) for node in nodes}
+        making = {jobs[node] for node in able}
         fault: BaseException | None = None
         while making:
             done, making = await asyncio.wait(making, return_when=asyncio.FIRST_COMPLETED)

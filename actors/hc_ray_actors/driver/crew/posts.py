@@ -22,6 +22,10 @@ RESTARTS, PERIOD = 5, 600.0
 """An actor that is started anew more often than this in so many seconds is not started any more."""
 ANSWER_SECONDS = 20.0
 """How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
+PULSE_SECONDS = 10.0
+"""Between two looks whether an actor's process hangs."""
+SILENT_SECONDS = 60.0
+"""A process that leaves a call that takes a moment unanswered for so long hangs, and is ended."""
 START_SECONDS = 90.0
 """How long an actor's process may take to come up: its slots may just be taken by somebody else."""
 POLL_SECONDS, LONGEST = 1.0, 60.0
@@ -87,6 +91,7 @@ class Post:
     async def open(self) -> None:
         """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""
         try:
+            self.actor = self._make(self)
             await self._start()
         except UserError as fault:
             self._end("spent", str(fault))
@@ -108,6 +113,17 @@ class Post:
             raise
         finally:
             self.busy -= 1
+
+    async def heard(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """As ``call``, of what takes a moment. An actor that hangs is ended, so that all who wait for it learn that it
+        died."""
+        actor = self.actor
+        try:
+            return await _within(SILENT_SECONDS, self.call(work))
+        except TimeoutError:
+            with contextlib.suppress(Exception):
+                self._roster.kill(actor)
+            raise ActorError(f"{self.what} said nothing for {SILENT_SECONDS:g} s, and was ended") from None
 
     @property
     def looked_at(self) -> "asyncio.Future[None] | None":
@@ -171,17 +187,22 @@ class Post:
             failed = self.why if "does not come up" in self.why else ""
             self._end("spent", failed or f"{self.what} died {RESTARTS + 1} times within {PERIOD / 60:g} minutes")
             raise ActorError(self.why)
-        self._renewals.append(now)
-        self.renewed += 1
         await self.dismiss()
+        self.renewed += 1
+        try:
+            self.actor = self._make(self)
+        except BaseException:
+            self.renewed -= 1  # nobody was started: there is no room for one at present
+            raise
+        self._renewals.append(now)
         await self._start()
         if self.state == "ready":
             self._roster.told(self)  # as before, but elsewhere
 
     async def _start(self) -> None:
-        self.actor = self._make(self)
         try:
             await _within(START_SECONDS, self.actor.alive())
+            self._roster.begin(self._pulse(self.actor))
             self._begun = True
             await self._begin(self)
         except TimeoutError:
@@ -190,6 +211,13 @@ class Post:
         except BaseException:
             await self.dismiss()
             raise
+
+    async def _pulse(self, actor: Any) -> None:
+        await asyncio.sleep(PULSE_SECONDS)
+        while self.actor is actor:
+            with contextlib.suppress(HcRayError):  # it is dead or away, and whoever needs it finds out
+                await self.heard(lambda actor: actor.alive())
+            await asyncio.sleep(PULSE_SECONDS)
 
     async def dismiss(self) -> None:
         """End its actor, dead or alive, and all that it started."""
@@ -231,7 +259,7 @@ class Post:
             self._roster.told(self)
 
 
-async def _within(seconds: float, work: Awaitable[Any]) -> Any:
+async def _within(seconds: float, work: Awaitable[T]) -> T:
     """What ``work`` comes to in its time; else ``TimeoutError``. Not ``asyncio.wait_for``: that passes over a
     cancellation that comes in the moment in which the work ends, and the look would go on after its sweep."""
     async with asyncio.timeout(seconds):

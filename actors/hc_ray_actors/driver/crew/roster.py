@@ -69,8 +69,11 @@ class Roster:
         posts = [post for post in self.of(kind) if post.why]
         if len(posts) == 1:
             return posts[0].why
-        told = "; ".join(dict.fromkeys(f"{self.name(post.node)}: {post.why}" for post in posts))
-        return f"no node does the work of {kind} any more: {told}"
+        told: dict[str, dict[str, None]] = {}
+        for post in posts:
+            told.setdefault(post.why, {})[self.name(post.node)] = None
+        each = "; ".join(f"{', '.join(nodes)}: {why}" for why, nodes in told.items())
+        return f"no node does the work of {kind} any more: {each}"
 
     def name(self, node: str | None) -> str:
         return self.names.get(node or "", str(node))
@@ -94,6 +97,9 @@ class Roster:
 
     def _tell(self, post: Post) -> None:
         node = self.name(post.node) if post.node else ""
+        again = [one for one in self.of(post.kind) if one.state != "gone" and self.name(one.node) == node]
+        if post.state == "gone" and again:  # its machine has come back under its name: told is how it is now
+            self._last.pop(post := again[-1], None)
         told = PostState(
             kind=post.kind, node=node, number=post.number, state=post.state, slots=int(post.units), why=post.why
         )

@@ -76,7 +76,7 @@ class TrialProcesses:
             actor = post.actor
             self._lose(post, ActorError(f"{post.what} died"), but=actor)  # one that came and went unheard
             try:
-                for told in await post.call(lambda actor: actor.told()):
+                for told in await post.heard(lambda actor: actor.told()):
                     self._hear(told)
             except Exception as fault:
                 self._lose(post, fault, but=None if post.actor is actor else post.actor)
