@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.filetree import unpack
+from hc_ray.domain.filetree import pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.task import Task
 
@@ -58,7 +58,7 @@ class MemorySandbox:
         return self.files.get(path)
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        return Difference(changed=(), deleted=(), tar=b"")
+        return pack(())
 
     async def fork(self, name: str) -> "MemorySandbox":
         raise NotImplementedError
