@@ -35,6 +35,12 @@ _SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "probe/*", "k
 """Below ``data_root()``."""
 
 
+def passed_over(number: int) -> bool:
+    """Whether a signal of ``ENDING`` is to do nothing, as ``nohup`` says it of a closed terminal. A shell says it of
+    Ctrl-C to what it starts in the background, but who sends that signal to a command means the command."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
 @contextlib.contextmanager
 def handlers_kept() -> Iterator[None]:
     """The handlers of ``ENDING`` are afterwards what they were before: Ray puts others in their place, and an event
@@ -62,7 +68,7 @@ def uninterrupted() -> Iterator[None]:
     with handlers_kept():
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as ``nohup`` sets it
+                if not passed_over(number):
                     signal.signal(number, late)
         yield
 

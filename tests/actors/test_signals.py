@@ -23,9 +23,9 @@ class Interrupting(Watcher):
     """Sends itself a signal when it is told of a step, or an event of a type, that begins so; then others, each so many
     seconds after the one before."""
 
-    def __init__(self, when, *later):
+    def __init__(self, when, *later, number=signal.SIGINT):
         super().__init__()
-        self.when, self.later = when, later
+        self.when, self.later, self.number = when, later, number
 
     def emit(self, event):
         super().emit(event)
@@ -34,10 +34,10 @@ class Interrupting(Watcher):
     def doing(self, step):
         if self.when and step.startswith(self.when):
             self.when, at = "", 0.0
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.number)
             for pause in self.later:
                 at += pause
-                timer = threading.Timer(at, signal.raise_signal, [signal.SIGINT])
+                timer = threading.Timer(at, signal.raise_signal, [self.number])
                 timer.daemon = True
                 timer.start()
 
@@ -143,6 +143,15 @@ def own_handlers():
 def test_after_a_sweep_every_signal_does_what_it_did_before(tmp_path, own_handlers):
     assert run(tmp_path, Watcher()).done == 2
     assert [signal.getsignal(number) for number in ENDING] == [own_handlers] * len(ENDING)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_in_the_background_all_but_a_closed_terminal_are_heard_though_a_shell_has_them_ignored(
+    number, tmp_path, own_handlers
+):
+    signal.signal(number, signal.SIG_IGN)
+    ended = run(tmp_path, Interrupting("trial_start", number=number))
+    assert ended.interrupted == (number != signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", ENDING)

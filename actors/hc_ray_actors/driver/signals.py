@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import Iterator
 
-from hc_ray.machine.cleanup import ENDING, PATIENCE
+from hc_ray.machine.cleanup import ENDING, PATIENCE, passed_over
 
 
 class Signals:
@@ -21,7 +20,7 @@ class Signals:
         self.seen = 0
         """How many signals came so far."""
         for number in ENDING:
-            if signal.getsignal(number) is signal.SIG_IGN:  # as ``nohup`` sets it: the sweep is to go on
+            if passed_over(number):
                 continue
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self._came)
