@@ -3,7 +3,6 @@
 Everything follows from a story: telling it again finds its runs by tag and brings them up to date; nothing is doubled.
 What was not measured is not logged. MLflow is imported on first use, its telemetry off."""
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -18,6 +17,7 @@ from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.machine.paths import data_root
+from hc_ray.stores.local_disk import lock
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
@@ -88,16 +88,11 @@ class MlflowTracker:
             yield
             return
         self._sqlite.parent.mkdir(parents=True, exist_ok=True)
-        with self._sqlite.with_name(self._sqlite.name + ".lock").open("w") as lock:
-            until = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise StoreError(f"{self._sqlite}: in use by another process") from None
-                    time.sleep(0.1)
+        with self._sqlite.with_name(self._sqlite.name + ".lock").open("w") as file:
+            try:
+                lock(file, PATIENCE)
+            except TimeoutError:
+                raise StoreError(f"{self._sqlite}: in use by another process") from None
             yield
 
     def _tell(self, client: Any, story: Story, status: Status, store: Store | None) -> str:
