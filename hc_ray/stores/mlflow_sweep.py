@@ -6,7 +6,7 @@ from typing import Any
 
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of
-from hc_ray.stores.mlflow_story import Prompts, Run, Story, points, span_of, told_of
+from hc_ray.stores.mlflow_story import Prompts, Run, Story, milliseconds, points, span_of, told_of
 
 TRIALS, CANDIDATES, TESTS = "trials.json", "candidates.json", "tests.json"
 TABLES = (CANDIDATES, TESTS)
@@ -33,7 +33,8 @@ def sweep_story(
         "bits": summary["bits"],
     }
     parent = Run(
-        part="sweep", name=f"sweep {(about['started_at'] or about['id'])[:19]}", started=started, ended=ended,
+        part="sweep", name=f"sweep {(about['started_at'] or about['id'])[:19]}", ended=ended,
+        started=milliseconds(about["started_at"]) if about["started_at"] else started,
         tags={**common, "mlflow.note.content": note or None}, config=about["config"],
         points=points(totals, about["trials"]), tables={TRIALS: [dict(row) for row in summary["trials"]]},
         files={"report.html": page, "report.json": json.dumps(summary, indent=1),

@@ -70,6 +70,8 @@ def test_a_sweep_is_a_parent_run_with_a_child_per_agent_which_has_the_numbers_of
     runs = runs_of(folder)
     assert set(runs) == {"sweep", "raw", "best_of_n", "hc"} and runs["sweep"].info.run_id == parent
     assert all(run.info.status == "FINISHED" for run in runs.values())
+    began = {name: run.info.start_time for name, run in runs.items()}
+    assert began["hc"] - began["sweep"] == 30_000, "a sweep began when it was started, before its first trial"
     for config in report.summarise(sweepdir.demo_like())["configs"]:
         tags, metrics = runs[config["agent"]].data.tags, runs[config["agent"]].data.metrics
         assert tags["mlflow.parentRunId"] == parent

@@ -57,7 +57,8 @@ def sweep(config: SweepConfig | None = None, **more: Any) -> MemoryStore:
     """A sweep without trials."""
     store = MemoryStore()
     data = {
-        "schema_version": 1, "sweep_id": "sweep-1", "config": (config or SweepConfig()).model_dump(mode="json"),
+        "schema_version": 1, "sweep_id": "sweep-1", "started_at": "2026-11-21T09:59:30+00:00",
+        "config": (config or SweepConfig()).model_dump(mode="json"),
         "split": "dev", "tasks": [], "versions": {"hc_ray": "0.1.0", "git_sha": "abc123"}, "holdout_looks": 0, **more,
     }  # fmt: skip
     store.write("sweep.json", json.dumps(data).encode())
