@@ -285,6 +285,17 @@ async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home, plac
     assert list((home / "sandboxes" / "killed").iterdir()) == []
 
 
+@pytest.mark.parametrize("owner", [None, b"", bytes(80)], ids=["none", "empty", "zeros"])
+def test_a_folder_that_lost_its_owners_name_with_the_power_is_reaped_once_nobody_can_be_making_it(tmp_path, owner):
+    folder = tmp_path / "half"
+    folder.mkdir()
+    if owner is not None:
+        (folder / "owner").write_bytes(owner)
+    assert reap_folder(tmp_path) == []
+    os.utime(folder, (1, 1))
+    assert reap_folder(tmp_path) == [str(folder)] and not folder.exists()
+
+
 async def test_a_mode_taken_away_from_inside_hides_nothing_from_the_host(place):
     box = await place.create(task(), "modes")
     await shell(box, "mkdir d; echo in > d/f; chmod 000 d/f d")

@@ -63,7 +63,8 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
     mine, dead = cleanup.owned_folder("engine"), _folder(place, "hc-ray-engine-dead", DEAD)
     kept = [_folder(place, f"hc-ray-engine-{number}", said) for number, said in enumerate(OTHERS)]
     kept += [_folder(place, "hc-ray-engine-plain", None), _folder(place, "other-engine", DEAD), mine]
-    earlier = [_folder(place, f"hc-ray-engine-earlier-{number}", said) for number, said in enumerate(EARLIER)]
+    earlier = [_folder(place, f"hc-ray-engine-earlier-{number}", said) for number, said in enumerate((*EARLIER, "\0"))]
+    os.utime(earlier[-1], (1, 1))  # its label never came to the disk
     link = place / "hc-ray-engine-link"
     link.symlink_to(_folder(place, "elsewhere", DEAD))
     file = place / "hc-ray-engine-file"

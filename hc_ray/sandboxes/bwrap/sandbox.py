@@ -33,7 +33,7 @@ from hc_ray.tasks.public_folder import environment_dir
 
 _OWNER_FILE = "owner"
 _UNOWNED_SECONDS = 60.0
-"""A state folder without an owner's name is being made, or was when its maker died."""
+"""A state folder without an owner's name is being made, or was when its maker died, or lost it with the power."""
 
 
 class BwrapPlace:
@@ -200,15 +200,17 @@ def reap_folder(state_root: Path, *, dry: bool = False) -> list[str]:
 
 def _is_leftover(folder: Path) -> bool:
     try:
-        said = (folder / _OWNER_FILE).read_text()
+        said = (folder / _OWNER_FILE).read_text().strip("\0")
     except FileNotFoundError:
-        with suppress(FileNotFoundError):
-            return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
-        return False
+        said = ""
     except OSError:  # another user's
         return False
-    # The machine counts: several may share a home, and each knows its own processes only.
-    return is_leftover(said, own=on_own_disk(folder))
+    if said:
+        # The machine counts: several may share a home, and each knows its own processes only.
+        return is_leftover(said, own=on_own_disk(folder))
+    with suppress(FileNotFoundError):
+        return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
+    return False
 
 
 def _kill_below(folder: Path) -> None:
