@@ -36,8 +36,6 @@ SOCKET_BYTES = 208 << 10
 """What a socket's buffer may hold that nobody reads."""
 INODE_BYTES = 1 << 10
 """Kernel memory of a file in a tmpfs."""
-_EXACT = 192 << 20
-"""Sums of resident memory below this are not taken again with shared pages shared out."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SESSIONS = 2 * SESSIONS
 """Beyond which a sandbox ends, where its filter of system calls cannot ask."""
@@ -185,17 +183,25 @@ def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled:
     # First what costs nothing to see.
     if len({one.session for one in processes}) > _MOST_SESSIONS:
         return f"it has more than {_MOST_SESSIONS} sessions"
-    limit = sandbox.limits.memory
-    total = sum(size for _, size, _ in processes)
-    if total > min(_EXACT, limit):
-        total = sum(proportional(pid, size) for pid, size, _ in processes)
+    limit = left = sandbox.limits.memory
     if sandbox.process.first > 0:
         with suppress(OSError):
             shared = os.statvfs(f"/proc/{sandbox.process.first}/root/dev/shm")
-            total += (shared.f_files - shared.f_ffree) * INODE_BYTES
-    if pulled and total <= limit:
-        total += sockets(processes) * SOCKET_BYTES
-    return f"its processes hold more than {limit >> 20} MiB of memory" if total > limit else ""
+            left -= (shared.f_files - shared.f_ffree) * INODE_BYTES
+    if _exceeds(processes, left) or (pulled and _exceeds(processes, left - sockets(processes) * SOCKET_BYTES)):
+        return f"its processes hold more than {limit >> 20} MiB of memory"
+    return ""
+
+
+def _exceeds(processes: list[Process], limit: int) -> bool:
+    """Whether they hold more, shared pages shared out. That is read of as few as settle it: it takes as long as all
+    else, and who is beyond the limit grows meanwhile."""
+    held, rest = 0, sum(one.size for one in processes)
+    for one in sorted(processes, key=lambda one: one.size, reverse=True):
+        if held > limit or held + rest <= limit:
+            break
+        held, rest = held + proportional(one.pid, one.size), rest - one.size
+    return held > limit
 
 
 def _holds(processes: list[Process]) -> int:
