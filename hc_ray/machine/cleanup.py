@@ -31,7 +31,7 @@ PATIENCE = 10.0
 OLD_SECONDS = 3600.0
 """What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
 
-_SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "probe/*", "keys/.new-*", ".unsealing-*")
+_SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "keys/.new-*", ".unsealing-*")
 """Below ``data_root()``."""
 
 

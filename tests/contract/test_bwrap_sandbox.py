@@ -19,7 +19,7 @@ from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_command
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
+from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
@@ -283,6 +283,19 @@ async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home, plac
     assert running(marker) == 0
     assert reap_folder(home / "sandboxes" / "killed") == [str(home / "sandboxes" / "killed" / "a")]
     assert list((home / "sandboxes" / "killed").iterdir()) == []
+
+
+TRIED = """import os
+from hc_ray.sandboxes.bwrap import binary
+binary.lay_out = lambda *_: os.kill(os.getpid(), 9)
+binary.find_bwrap()
+"""
+
+
+def test_a_sandbox_that_was_tried_when_its_maker_was_killed_is_reaped_at_once(home):
+    subprocess.run([sys.executable, "-c", TRIED], cwd=CHECKOUT)
+    (left,) = (home / "sandboxes" / "probe").iterdir()
+    assert str(left) in reap() and not left.exists()
 
 
 @pytest.mark.parametrize("owner", [None, b"", bytes(80)], ids=["none", "empty", "zeros"])

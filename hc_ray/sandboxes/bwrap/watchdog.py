@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.inside.processes import SESSIONS
+from hc_ray.sandboxes.inside.processes import SESSIONS, everyone
 from hc_ray.sandboxes.tree_size import folder_size, open_files, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
@@ -220,13 +220,11 @@ def sockets(processes: list[Process]) -> int:
 def census(roots: Iterable[int]) -> Census:
     """All living processes below each of some processes."""
     children: dict[int, list[Process]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 (a thousand Path objects a second)
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                fields = _stat(f"/proc/{name}/stat")
-                resident = fields[21] if fields[0] != b"Z" or fields[17] == b"1" else _of_threads(name)
-                one = Process(int(name), int(resident) * _PAGE, int(fields[3]))
-                children.setdefault(int(fields[1]), []).append(one)
+    for pid, fields in everyone():
+        # Of a process whose first thread has ended while others go on the kernel says the pages of those alone.
+        headless = fields[0] == b"Z" and fields[17] != b"1"
+        one = Process(pid, (_of_threads(pid) if headless else int(fields[21])) * _PAGE, int(fields[3]))
+        children.setdefault(int(fields[1]), []).append(one)
     found: dict[int, list[Process]] = {}
     for root in roots:
         found[root] = []
@@ -238,20 +236,10 @@ def census(roots: Iterable[int]) -> Census:
     return found
 
 
-def _stat(path: str) -> list[bytes]:
-    """What the kernel says of a process or thread, from its state on."""
-    with open(path, "rb") as file:  # noqa: PTH123
-        return file.read().rpartition(b")")[2].split()
-
-
-def _of_threads(process: str) -> bytes:
-    """Pages of a process whose first thread has ended while others go on: the kernel says them of those alone."""
-    for thread in threads_of(int(process)):
-        with suppress(OSError):
-            fields = _stat(f"/proc/{process}/task/{thread}/stat")
-            if fields[0] != b"Z":
-                return fields[21]
-    return b"0"
+def _of_threads(process: int) -> int:
+    with suppress(OSError):
+        return next((int(fields[21]) for _, fields in everyone(f"/proc/{process}/task") if fields[0] != b"Z"), 0)
+    return 0
 
 
 def proportional(pid: int, resident: int) -> int:
