@@ -100,9 +100,10 @@ def everyone(folder: str = "/proc") -> Iterator[tuple[int, list[bytes]]]:
         if name.isdigit():
             try:
                 with open(f"{folder}/{name}/stat", "rb") as file:
-                    yield int(name), file.read().rpartition(b")")[2].split()
+                    fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
+            yield int(name), fields
 
 
 def reap() -> tuple[dict[int, int], bool]:
