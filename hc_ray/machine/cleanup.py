@@ -31,7 +31,7 @@ PATIENCE = 10.0
 OLD_SECONDS = 3600.0
 """What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
 
-_SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "probe/*", "keys/.new-*", ".unsealing-*")
+_SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "keys/.new-*", ".unsealing-*")
 """Below ``data_root()``."""
 
 
@@ -98,7 +98,16 @@ def _dead_folders() -> list[Path]:
     parents = sorted({Path(tempfile.gettempdir()), Path("/tmp")})
     folders = [folder for parent in parents for folder in sorted(parent.glob("hc-ray-*"))]
     own = {parent: on_own_disk(parent) for parent in parents}
-    return [one for one in folders if (said := _label_of(one)) and is_leftover(said, own=own[one.parent])]
+    labels = {folder: said for folder in folders if (said := _label_of(folder)) is not None}
+    return [one for one, said in labels.items() if (is_leftover(said, own=own[one.parent]) if said else _is_old(one))]
+
+
+def _is_old(path: Path) -> bool:
+    """Whether nobody can be making it any more. Nobody's is a link, and what is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        state = path.lstat()
+        return not stat.S_ISLNK(state.st_mode) and time.time() - state.st_mtime > OLD_SECONDS
+    return False
 
 
 def remove_folder(folder: Path) -> None:
@@ -112,7 +121,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def _label_of(folder: Path) -> str | None:
-    """The label of a folder of this user; None for anything else."""
+    """The label of a folder of this user, empty where the power went before it was on the disk; None for anything
+    else."""
     try:
         here = folder.lstat()
         if not stat.S_ISDIR(here.st_mode) or here.st_uid != os.geteuid():
@@ -124,7 +134,7 @@ def _label_of(folder: Path) -> str | None:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
             return None
-        return stream.read(400).strip()
+        return stream.read(400).strip("\0\n ")
 
 
 def reap_processes(*, dry: bool = False) -> list[str]:
@@ -201,10 +211,8 @@ def label_of(pid: int) -> str | None:
 def reap_scratch(*, dry: bool = False) -> list[str]:
     """Remove what builds and downloads that were killed left below ``data_root()``; answers the paths."""
     removed = []
-    for path in sorted(path for pattern in _SCRATCH for path in data_root().glob(pattern)):
+    for path in filter(_is_old, sorted(path for pattern in _SCRATCH for path in data_root().glob(pattern))):
         with contextlib.suppress(FileNotFoundError):  # whoever made it has ended meanwhile
-            if path.is_symlink() or time.time() - path.stat().st_mtime <= OLD_SECONDS:
-                continue
             if not dry:
                 remove_folder(path) if path.is_dir() else path.unlink()
             removed.append(str(path))

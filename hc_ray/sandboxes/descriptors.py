@@ -15,6 +15,7 @@ _O_PATH: int = getattr(os, "O_PATH", 0)
 PATH_ONLY = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 200
 """Folders within folders that are looked at; every level costs a descriptor."""
 
@@ -117,6 +118,19 @@ def let_in(folder: int) -> None:
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(f"/proc/self/fd/{folder}", mode | 0o700)  # noqa: PTH101 (the open folder itself, never a name)
+
+
+def own(name: str, folder: int, user: int | None) -> None:
+    """Give a name in an open folder, and no file that it links to, to a user (None: it is this process's)."""
+    if user is not None:
+        os.chown(name, user, user, dir_fd=folder, follow_symlinks=False)
+
+
+def own_open(file: int, user: int | None, mode: int) -> None:
+    """The same for an open file or folder, which gets a mode."""
+    if user is not None:
+        os.fchown(file, user, user)
+    os.fchmod(file, stat.S_IMODE(mode))
 
 
 def content(folder: int, name: str, state: os.stat_result, limit: int) -> bytes:

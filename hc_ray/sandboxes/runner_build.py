@@ -127,6 +127,7 @@ def staged(target: Path) -> Iterator[Path]:
                 path = Path(folder) / file
                 if not path.is_symlink():
                     path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+        os.sync()  # else, with the power, its files may be lost and its name kept
         stage.rename(target)
     finally:
         shutil.rmtree(stage, ignore_errors=True)

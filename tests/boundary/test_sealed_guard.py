@@ -123,9 +123,10 @@ assert not raised(FileNotFoundError, open, 'any')
 BOX = """
 import time
 from hc_ray.domain.filetree import Member
+from hc_ray.sandboxes.bwrap.command import Layout
 from hc_ray.sandboxes.bwrap.files import RootTree
 (root / 'box' / 'root').mkdir(parents=True); (root / 'fork' / 'root').mkdir(parents=True)
-one, two = (RootTree(root / name / 'root', user=None, mounts={'/opt/hc': root}, closed=()) for name in ('box', 'fork'))
+one, two = (RootTree(root / name / 'root', Layout(mounts={'/opt/hc': root}), None) for name in ('box', 'fork'))
 for name in ('opt', 'l'): one.write(Member(f'/{name}', 'link', target=str(sealed / 'test.sh')))
 (one.root / 'file').touch()
 for number in range(50): os.link(one.root / 'file', one.root / str(number))

@@ -100,11 +100,15 @@ def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path
     assert not list(pure.rglob("*.so"))
 
 
-def test_a_data_folder_of_another_user_that_all_may_enter_is_left_as_it_is(tmp_path, monkeypatch):
+def test_a_runner_is_whole_on_the_disk_and_a_data_folder_of_another_user_that_all_may_enter_is_left_as_it_is(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     tmp_path.chmod(0o755)
     for step in ("_copy_python", "_write_inside", "_byte_compile"):
         monkeypatch.setattr(runner_build, step, lambda stage: None)
-    changed, chmod = [], Path.chmod
+    changed, named, chmod = [], [], Path.chmod
+    monkeypatch.setattr(os, "sync", lambda: named.append((tmp_path / "runner" / runner_build.runner_digest()).exists()))
     monkeypatch.setattr(Path, "chmod", lambda path, mode: (changed.append(path), chmod(path, mode)))
     assert ensure_runner().is_dir() and tmp_path not in changed
+    assert named == [False], "on the disk before it has its name"

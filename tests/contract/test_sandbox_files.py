@@ -44,10 +44,17 @@ async def test_put_tar_writes_and_removes_and_refuses_what_leaves_the_root_and_w
     assert await box.get("/app/before") is None
 
 
-async def test_a_folder_that_was_locked_from_inside_is_as_locked_after_a_get_and_a_put_there(box):
+async def test_a_folder_that_was_locked_from_inside_hides_nothing_and_is_as_locked_after_a_get_a_put_and_a_look_at_it(
+    box,
+):
     await shell(box, "mkdir -p d/e; echo in > d/e/f; chmod 500 d; chmod 0 d/e")
     assert await box.get("d/e/f") == b"in\n" and await box.get("d/e/none") is None
     await box.put({"d/e/g": b"put"})
+    found = await box.difference()
+    assert {"/app/d", "/app/d/e", "/app/d/e/f", "/app/d/e/g"} == set(found.changed)
+    fork = await box.fork("locked")
+    assert (await fork.difference()).tar == found.tar
+    await fork.close()
     assert await shell(box, "stat -c %a d; chmod 700 d; stat -c %a d/e") == "500\n0\n"
 
 

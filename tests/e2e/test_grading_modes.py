@@ -38,28 +38,9 @@ SERVES = (
     "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123), 1)' 2>/dev/null"
     " && break; sleep 0.1; done\n"
 )
-LURKS = """import glob, os, time
-if os.fork():
-    os._exit(0)
-os.setsid()
-for number in (0, 1, 2):
-    os.close(number)
-seen = set()
-while len(seen) < 2:
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path) as file:
-                line = file.read()
-        except OSError:
-            continue
-        if "hc_shared" in line and path != f"/proc/{os.getpid()}/cmdline":
-            seen.add(path)
-with open("/app/pytest.py", "w") as file:
-    file.write("import os; os._exit(0)")
-time.sleep(3)
-os.unlink("/app/pytest.py")
-"""
-"""Waits for the second order of a grading, which runs the tests, and puts a module before theirs for a moment."""
+WAITS = "touch /app/begun; until [ -e /app/ended ]; do sleep 0.02; done\n"
+LURKS = "until [ -e /app/begun ]; do sleep 0.02; done; touch /app/pytest.py; rm /app/pytest.py; touch /app/ended"
+"""Puts a module before the tests' own for a moment, while they run."""
 ASKS = """import os
 import socket
 
@@ -74,10 +55,10 @@ def test_the_tests_run_as_the_verifier_asks():
 """
 
 
-def serving(ground: Path, user: str = "") -> Task:
+def serving(ground: Path, user: str = "", first: str = "") -> Task:
     wanted = "65534" if user else "0"
     toml = f"{SHARED}{user}\n[verifier.env]\nWANTED = '{wanted}'\n"
-    test_sh = "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
+    test_sh = f"{first}cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
     test_sh += "[ $? = 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
     tests = {"test.sh": test_sh, "test_outputs.py": ASKS}
     return sealed_task(ground, toml=toml, tests=tests, solution={"solve.sh": SERVES})
@@ -115,14 +96,52 @@ async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places
 
 async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its_stay(places, ground):
     solvers, verifiers = places
-    task = serving(ground)
+    task = serving(ground, first=WAITS)
     sandbox = await solvers.create(task, "lurks")
-    await sandbox.exec(["bash", "-c", SERVES], timeout=30)
-    await sandbox.put({"/srv/lurks.py": LURKS.encode()})
-    await sandbox.exec(["python3", "/srv/lurks.py"], timeout=30)
+    await sandbox.exec(["bash", "-c", f"{SERVES}\n({LURKS}) </dev/null >/dev/null 2>&1 &"], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
+
+
+LOOKS = """import glob
+while True:
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path) as file:
+                line = file.read()
+        except OSError:
+            continue
+        for wanted in ("4711", "4712"):
+            if wanted in line.split(chr(0)):
+                open("/app/saw-" + wanted, "w").close()
+"""
+BESIDE = """
+import glob, os, time
+time.sleep(1)
+assert any("looks.py" in open(path).read() for path in glob.glob("/proc/[0-9]*/cmdline")), "who lives here"
+assert os.path.exists("/app/saw-4711") and not os.path.exists("/app/saw-4712"), os.listdir("/app")
+for path in ("/proc/sys/kernel/hostname", "/proc/sysrq-trigger"):
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+    except OSError:
+        continue
+    raise SystemExit("the kernel's settings are open to the tests")
+"""
+
+
+async def test_what_tests_put_on_command_lines_is_seen_by_nobody_who_lives_beside_them(places, ground):
+    script = "python3 /tests/beside.py 4712 && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": script, "beside.py": BESIDE})
+    sandbox = await places[0].create(task, "looks")
+    await sandbox.put({"/srv/looks.py": LOOKS.encode()})
+    start = "for it in 'python3 /srv/looks.py' 'sleep 4711'; do setsid $it </dev/null >/dev/null 2>&1 & done"
+    await sandbox.exec(["sh", "-c", start], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    kept = ground / "kept.txt"
+    terms = {"sealed_root": ground / "sealed", "place": places[1], "keep_output": kept}
+    verdict = await grade_living(task, submission, spared=(), **terms)  # type: ignore[arg-type]
+    assert verdict.passed, (verdict, kept.read_text())
 
 
 @pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh"])

@@ -243,7 +243,9 @@ async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(place, bac
 
 async def test_proc_tells_of_nobody_else(place, backend, box, neighbour):
     token = f"hostile-{uuid.uuid4().hex}"
-    await neighbour.exec(["sh", "-c", f"sleep 31 {token} >/dev/null 2>&1 &"], timeout=9, env={"HOSTILE": token})
+    leaves = f"touch /dev/shm/{token}; sleep 31 {token} >/dev/null 2>&1 &"
+    await neighbour.exec(["sh", "-c", leaves], timeout=9, env={"HOSTILE": token})
+    assert (await box.exec(["test", "-e", f"/dev/shm/{token}"], timeout=9)).exit_code == 1
     facts = json.loads((await box.exec([*RUNNER_PYTHON, "-c", attacks.REACH_PROC], timeout=20)).stdout)
     assert len(facts["others"]) < 10 and not facts["first"]
     assert token not in json.dumps(facts) and "pytest" not in json.dumps(facts["others"])

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.filetree import Change, Member
+from hc_ray.sandboxes.bwrap.command import Layout
 from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.files import RootTree
 from hc_ray.sandboxes.descriptors import MAX_DEPTH
@@ -23,7 +24,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def tree(host):
-    return RootTree(host / "root", user=None, mounts={"/usr": host / "programs"}, closed=("/proc",))
+    return RootTree(host / "root", Layout(mounts={"/usr": host / "programs"}), None)
 
 
 def file(path, data=b"x", mode=0o644):
@@ -100,7 +101,7 @@ def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):
     tree.write(Member("/app/link", "link", target="run"))
     os.mkfifo(host / "root/app/pipe")
     (host / "copy").mkdir()
-    copy = RootTree(host / "copy", user=None, mounts={}, closed=())
+    copy = RootTree(host / "copy", Layout(), None)
     tree.copy_to(copy)
     state = (host / "copy/app/sparse").stat()
     assert state.st_size == 64 << 20 and state.st_blocks * 512 < 1 << 20

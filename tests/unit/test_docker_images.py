@@ -1,4 +1,9 @@
-"""What is said of an image that cannot be built, and whether another try may mend it."""
+"""What is said of an image that cannot be built, and whether another try may mend it; the runner's volume."""
+
+import contextlib
+import io
+import os
+import tarfile
 
 import pytest
 
@@ -46,3 +51,29 @@ def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pa
         Images(Refusing(says, said), tmp_path).of(task)
     head, *more = str(told.value).splitlines()
     assert type(told.value) is kind and first in head and more == rest
+
+
+class Filled:
+    """A daemon of this machine whose containers only take files."""
+
+    on_this_kernel = True
+    make_volume = create = remove = lambda *_: None
+
+    def __init__(self):
+        self.done = []
+
+    @contextlib.contextmanager
+    def archive(self, container, path):
+        yield None
+
+    def extract(self, container, tar):
+        with tarfile.open(fileobj=io.BytesIO(tar) if isinstance(tar, bytes) else tar) as members:
+            self.done.append(members.getnames()[-1])
+
+
+def test_the_runners_volume_is_marked_as_whole_once_it_is_on_the_disk(tmp_path, monkeypatch):
+    (tmp_path / "python3").touch()
+    daemon = Filled()
+    monkeypatch.setattr(os, "sync", lambda: daemon.done.append("on the disk"))
+    Images(daemon, tmp_path)._fill("runner", tmp_path, "image")
+    assert daemon.done == ["opt/hc/python3", "on the disk", "opt/hc/.hc-ray-complete"]

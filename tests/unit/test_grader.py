@@ -181,3 +181,22 @@ def test_a_flood_of_output_is_cut_in_the_middle_and_a_missing_interpreter_is_rep
     order = {"command": ["/absent"], "cwd": "/", "env": {}, "timeout": 5, "logs": str(ground.logs)}
     report = ground.order(order)
     assert report["exit"] == 127 and b"No such file" in base64.b64decode(report["output"])
+
+
+_UNHIDDEN = """
+import sys
+from hc_ray.sandboxes.inside import rights
+from hc_ray.sandboxes.inside.grading import shared
+shared.TESTS = sys.argv[1]
+before = open("/proc/self/mounts").read()
+shared.hide_processes(rights.libc())
+print(before == open("/proc/self/mounts").read())
+"""
+
+
+def test_a_kernel_that_gives_no_proc_of_the_tests_own_leaves_everybodys_as_it_is(tmp_path):
+    spaces = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*spaces, "true"], capture_output=True).returncode:
+        pytest.skip("user namespaces are forbidden here")
+    command = [*spaces, sys.executable, "-c", _UNHIDDEN, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "True\n"

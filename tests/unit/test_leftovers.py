@@ -63,7 +63,8 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
     mine, dead = cleanup.owned_folder("engine"), _folder(place, "hc-ray-engine-dead", DEAD)
     kept = [_folder(place, f"hc-ray-engine-{number}", said) for number, said in enumerate(OTHERS)]
     kept += [_folder(place, "hc-ray-engine-plain", None), _folder(place, "other-engine", DEAD), mine]
-    earlier = [_folder(place, f"hc-ray-engine-earlier-{number}", said) for number, said in enumerate(EARLIER)]
+    earlier = [_folder(place, f"hc-ray-engine-earlier-{number}", said) for number, said in enumerate((*EARLIER, "\0"))]
+    os.utime(earlier[-1], (1, 1))  # its label never came to the disk
     link = place / "hc-ray-engine-link"
     link.symlink_to(_folder(place, "elsewhere", DEAD))
     file = place / "hc-ray-engine-file"
@@ -112,14 +113,14 @@ def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not(sleeper)
 
 def test_scratch_of_a_killed_build_or_download_is_removed_when_nobody_can_be_at_work_in_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    old = [tmp_path / name for name in ("models/tiny/.pull-1", "probe/old", "runner/.build-1")]
-    for folder in (*old, tmp_path / "runner/abc", tmp_path / "probe/new", tmp_path / "runner/.build-2"):
+    old = [tmp_path / name for name in ("models/tiny/.pull-1", "runner/.build-1")]
+    for folder in (*old, tmp_path / "runner/abc", tmp_path / "runner/.build-2"):
         folder.mkdir(parents=True)
     for folder in (*old, tmp_path / "runner/abc"):
         os.utime(folder, (1, 1))
     assert cleanup.reap_scratch(dry=True) == [*map(str, old)]
     assert cleanup.reap_scratch() == [*map(str, old)] and cleanup.reap_scratch() == []
-    assert all((tmp_path / name).is_dir() for name in ("runner/abc", "probe/new", "runner/.build-2"))
+    assert all((tmp_path / name).is_dir() for name in ("runner/abc", "runner/.build-2"))
 
 
 def test_this_process_is_alive_the_next_holder_of_its_number_another_and_a_malformed_name_nobodys():

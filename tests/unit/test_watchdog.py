@@ -216,3 +216,17 @@ def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them()
     crowd = [Process(number, 0, session=number) for number in range(2 * SESSIONS + 1)]
     assert watchdog._process_fault(sandbox, crowd, pulled=False) == "it has more than 32 sessions"
     assert watchdog._process_fault(sandbox, crowd[1:], pulled=False) == ""
+
+
+@pytest.mark.parametrize(("sizes", "shared_by", "asked", "beyond"), [
+    ([100, 100, 100], 1, 0, False),  # together within the limit, whatever they share
+    ([90] * 16, 1, 4, True), ([10, 10, 400], 1, 1, True),
+    ([200, 200], 2, 1, False), ([200] * 16, 16, 16, False), ([], 1, 0, False),
+])  # fmt: skip
+def test_memory_beyond_the_limit_is_told_by_as_few_processes_as_settle_it(monkeypatch, sizes, shared_by, asked, beyond):
+    asks = []
+    monkeypatch.setattr(watchdog, "proportional", lambda pid, size: asks.append(pid) or size // shared_by)
+    sandbox = SimpleNamespace(limits=SimpleNamespace(memory=300 << 20), process=SimpleNamespace(first=-1))
+    held = [Process(number, size << 20, 0) for number, size in enumerate(sizes)]
+    fault = watchdog._process_fault(sandbox, held, pulled=False)
+    assert (fault, len(asks)) == ("its processes hold more than 300 MiB of memory" if beyond else "", asked)

@@ -18,6 +18,7 @@ from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
+from hc_ray.machine.owner import label
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.inside.processes import kernel_release
@@ -33,6 +34,8 @@ _OLDEST = (5, 14)
 """Older kernels count a normal user's processes over all sandboxes and whatever else the user runs."""
 _FEWEST_FILES = 256
 """What a sandbox's machinery counts on: with fewer, grading finds no place for the witness's descriptor."""
+OWNER_FILE = "owner"
+"""In the folder of a sandbox, beside its root: whose it is."""
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
 
@@ -159,13 +162,17 @@ def _own_bwrap() -> Path | None:
 
 def _try(bwrap: Path) -> str | None:
     """Start a sandbox that says hello behind the filter of commands; what went wrong, if it did not."""
-    folder = data_root() / "probe"
-    root: Path | None = None
+    above = data_root() / "sandboxes" / "probe"
+    folder: Path | None = None
     user = lend_user()
     reader, writer = os.pipe()
     try:
-        make_reachable(folder)
-        root = Path(tempfile.mkdtemp(dir=folder))
+        make_reachable(above)
+        folder = Path(tempfile.mkdtemp(dir=above))
+        (folder / OWNER_FILE).write_text(label())
+        folder.chmod(0o711)
+        root = folder / "root"
+        root.mkdir()
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
         command = bwrap_command.argv(bwrap, root, placed, [*MACHINERY, "-S", "-c", _HELLO], writer)
@@ -183,8 +190,8 @@ def _try(bwrap: Path) -> str | None:
     finally:
         os.close(reader)
         os.close(writer)
-        if root is not None:
-            shutil.rmtree(root, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         if user:
             user.give_back()
     if done.returncode == 0 and done.stdout == b"hello\n":

@@ -57,9 +57,7 @@ class BwrapSandbox:
         paths = min(MOST_PATHS, storage // PATH_BYTES)
         self.limits = Limits((environment.memory_mb or MEMORY_MB) << 20, storage, bwrap_command.most_processes(), paths)
         self._user = bwrap_binary.lend_user()
-        user = self._user.uid if self._user else None
-        closed = bwrap_command.CLOSED
-        self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=closed, hidden=placed.hidden)
+        self.tree = RootTree(folder / "root", placed, self._user.uid if self._user else None)
         self.before: Manifest = {}
         self._settled = 0.0
         """From when on (by the monotonic clock) what is written differs in its time from what was there before."""
@@ -79,8 +77,7 @@ class BwrapSandbox:
 
     def open(self, fill: "BwrapSandbox | None") -> None:
         """Make the files: the task's own, or a copy of another sandbox's. Blocking."""
-        user = self._user.uid if self._user else None
-        if user is not None:
+        if (user := self.tree.user) is not None:
             os.chown(self.folder, 0, user)
             self.folder.chmod(0o710)
         self.tree.root.mkdir(mode=0o755)

@@ -13,10 +13,13 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FILE,
     FOLDER,
     MAX_DEPTH,
+    NEW_FILE,
     content,
     empty,
     make_link,
     opened,
+    own,
+    own_open,
     unless_changed,
     unlocked,
 )
@@ -66,21 +69,16 @@ def copy_folder(source: int, target: int, user: int | None, aside: Callable[[], 
                     if os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
                         with opened(name, FOLDER, target) as made:
                             copy_folder(below, made, user, aside, depth + 1)
-                _own(name, target, user)
+                own(name, target, user)
                 os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
                 os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
             elif stat.S_ISLNK(state.st_mode):
                 make_link(os.symlink, os.readlink(name, dir_fd=source), name, dir_fd=target)
-                _own(name, target, user)
+                own(name, target, user)
             elif stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
                 _copy_file(name, source, name, target, state, user)
             elif stat.S_ISREG(state.st_mode):
                 _link_copy(name, source, target, state, user, aside())
-
-
-def _own(name: str, folder: int, user: int | None) -> None:
-    if user is not None:
-        os.chown(name, user, user, dir_fd=folder, follow_symlinks=False)
 
 
 def _link_copy(name: str, source: int, target: int, state: os.stat_result, user: int | None, aside: int) -> None:
@@ -97,20 +95,17 @@ def _link_copy(name: str, source: int, target: int, state: os.stat_result, user:
 
 
 def _copy_file(name: str, source: int, as_name: str, target: int, state: os.stat_result, user: int | None) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with ExitStack() as files:  # the source first: where it is no file any more, none is made
         try:
             file, data = files.enter_context(opened(name, FILE, source)), b""
         except PermissionError:
             file, data = -1, content(source, name, state, state.st_size)
-        made = files.enter_context(opened(as_name, flags, target, 0o600))
+        made = files.enter_context(opened(as_name, NEW_FILE, target, 0o600))
         if file >= 0:
             _copy_data(file, made, state.st_size)
         else:
             write_all(made, data)
-        if user is not None:
-            os.fchown(made, user, user)
-        os.fchmod(made, stat.S_IMODE(state.st_mode))
+        own_open(made, user, state.st_mode)
         os.utime(made, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 

@@ -9,18 +9,20 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
+from hc_ray.sandboxes.bwrap.command import CLOSED, Layout
 from hc_ray.sandboxes.bwrap.copy import copy_folder
 from hc_ray.sandboxes.bwrap.entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FILE,
     FOLDER,
     MAX_DEPTH,
+    NEW_FILE,
     NO_FILE,
     PATH_ONLY,
     empty,
@@ -29,6 +31,8 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     make_link,
     open_at,
     opened,
+    own,
+    own_open,
     read_all,
     unless_changed,
     unlock_folder,
@@ -43,15 +47,10 @@ _LINKS = 40
 class RootTree:
     """A folder that is the root of a sandbox."""
 
-    def __init__(
-        self, root: Path, *, user: int | None, mounts: Mapping[str, Path], closed: Collection[str],
-        hidden: Collection[str] = (),
-    ) -> None:  # fmt: skip
-        """``user``: who owns what is written (None: this process's user). ``mounts``: read-only folders and files of
-        the host by their place inside. ``closed``: places that the host does not look into (``/proc``, ``/dev``).
-        ``hidden``: places within mounts that are empty inside."""
-        self.root, self.user, self.mounts, self.closed = root, user, dict(mounts), frozenset(closed)
-        self.hidden = frozenset(hidden)
+    def __init__(self, root: Path, placed: Layout, user: int | None) -> None:
+        """``user``: who owns what is written (None: this process's user). What ``placed`` mounts is only read, and what
+        it hides there is not seen; into ``CLOSED`` the host does not look."""
+        self.root, self.mounts, self.hidden, self.user = root, placed.mounts, placed.hidden, user
 
     # One path
 
@@ -77,17 +76,16 @@ class RootTree:
             self._clear(folder, name, keep_folder=member.kind == "folder")
             if member.kind == "link":
                 make_link(os.symlink, member.target, name, dir_fd=folder)
-                self._own(folder, name)
+                own(name, folder, self.user)
             elif member.kind == "folder":
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=folder)
                 with opened(name, FOLDER, folder) as made:
-                    self._own_open(made, member.mode)
+                    own_open(made, self.user, member.mode)
             else:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with opened(name, flags, folder, 0o600) as made:
+                with opened(name, NEW_FILE, folder) as made:
                     write_all(made, member.data)
-                    self._own_open(made, member.mode)
+                    own_open(made, self.user, member.mode)
 
     def remove(self, path: str) -> None:
         """Remove a path with all below it; one that is not there is fine."""
@@ -106,7 +104,7 @@ class RootTree:
         """Make each place of a mount what bwrap expects there, below folders of the sandbox's own; what was made of it
         meanwhile goes beside the root. As it starts, bwrap follows links and makes what it misses, on the host where
         they lead out of the root. Nothing may run in the sandbox yet."""
-        for place in sorted({*self.mounts, *self.closed}):
+        for place in sorted({*self.mounts, *CLOSED}):
             source = self.mounts.get(place)
             *above, last = place.strip("/").split("/")
             with ExitStack() as way:
@@ -131,17 +129,8 @@ class RootTree:
         if kind == stat.S_IFDIR:
             os.mkdir(name, 0o755, dir_fd=folder)
         else:
-            os.close(open_at(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, folder, 0o644))
-        self._own(folder, name)
-
-    def _own(self, folder: int, name: str) -> None:
-        if self.user is not None:
-            os.chown(name, self.user, self.user, dir_fd=folder, follow_symlinks=False)
-
-    def _own_open(self, file: int, mode: int) -> None:
-        if self.user is not None:
-            os.fchown(file, self.user, self.user)
-        os.fchmod(file, mode & 0o7777)
+            os.close(open_at(name, NEW_FILE, folder, 0o644))
+        own(name, folder, self.user)
 
     def _clear(self, folder: int, name: str, *, keep_folder: bool = False) -> None:
         try:
@@ -227,11 +216,11 @@ class RootTree:
         if not self._writable(inside):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), inside)
         os.mkdir(name, 0o755, dir_fd=folder)
-        self._own(folder, name)
+        own(name, folder, self.user)
         return open_at(name, PATH_ONLY | os.O_DIRECTORY, folder)
 
     def _writable(self, inside: str) -> bool:
-        return not any(inside == place or inside.startswith(f"{place}/") for place in (*self.mounts, *self.closed))
+        return not any(inside == place or inside.startswith(f"{place}/") for place in (*self.mounts, *CLOSED))
 
     # The whole tree
 
@@ -253,7 +242,7 @@ class RootTree:
             raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
         for name in sorted(os.listdir(folder)):
             path = f"{prefix}/{name}"
-            if is_outside(path) or path in self.mounts or path in self.closed:
+            if is_outside(path) or path in self.mounts or path in CLOSED:
                 continue
             try:
                 state = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -31,9 +31,8 @@ from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.sandboxes.tripwire import TICK
 from hc_ray.tasks.public_folder import environment_dir
 
-_OWNER_FILE = "owner"
 _UNOWNED_SECONDS = 60.0
-"""A state folder without an owner's name is being made, or was when its maker died."""
+"""A state folder without an owner's name is being made, or was when its maker died, or lost it with the power."""
 
 
 class BwrapPlace:
@@ -142,7 +141,7 @@ class BwrapPlace:
         while True:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-                (folder / _OWNER_FILE).write_text(label(self._owner))
+                (folder / bwrap_binary.OWNER_FILE).write_text(label(self._owner))
                 return folder
             folder = self._state_root / f"{plain}.{secrets.token_hex(4)}"
 
@@ -200,15 +199,17 @@ def reap_folder(state_root: Path, *, dry: bool = False) -> list[str]:
 
 def _is_leftover(folder: Path) -> bool:
     try:
-        said = (folder / _OWNER_FILE).read_text()
+        said = (folder / bwrap_binary.OWNER_FILE).read_text().strip("\0")
     except FileNotFoundError:
-        with suppress(FileNotFoundError):
-            return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
-        return False
+        said = ""
     except OSError:  # another user's
         return False
-    # The machine counts: several may share a home, and each knows its own processes only.
-    return is_leftover(said, own=on_own_disk(folder))
+    if said:
+        # The machine counts: several may share a home, and each knows its own processes only.
+        return is_leftover(said, own=on_own_disk(folder))
+    with suppress(FileNotFoundError):
+        return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
+    return False
 
 
 def _kill_below(folder: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.inside.processes import SESSIONS
+from hc_ray.sandboxes.inside.processes import SESSIONS, everyone
 from hc_ray.sandboxes.tree_size import folder_size, open_files, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
@@ -36,8 +36,6 @@ SOCKET_BYTES = 208 << 10
 """What a socket's buffer may hold that nobody reads."""
 INODE_BYTES = 1 << 10
 """Kernel memory of a file in a tmpfs."""
-_EXACT = 192 << 20
-"""Sums of resident memory below this are not taken again with shared pages shared out."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SESSIONS = 2 * SESSIONS
 """Beyond which a sandbox ends, where its filter of system calls cannot ask."""
@@ -185,17 +183,25 @@ def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled:
     # First what costs nothing to see.
     if len({one.session for one in processes}) > _MOST_SESSIONS:
         return f"it has more than {_MOST_SESSIONS} sessions"
-    limit = sandbox.limits.memory
-    total = sum(size for _, size, _ in processes)
-    if total > min(_EXACT, limit):
-        total = sum(proportional(pid, size) for pid, size, _ in processes)
+    limit = left = sandbox.limits.memory
     if sandbox.process.first > 0:
         with suppress(OSError):
             shared = os.statvfs(f"/proc/{sandbox.process.first}/root/dev/shm")
-            total += (shared.f_files - shared.f_ffree) * INODE_BYTES
-    if pulled and total <= limit:
-        total += sockets(processes) * SOCKET_BYTES
-    return f"its processes hold more than {limit >> 20} MiB of memory" if total > limit else ""
+            left -= (shared.f_files - shared.f_ffree) * INODE_BYTES
+    if _exceeds(processes, left) or (pulled and _exceeds(processes, left - sockets(processes) * SOCKET_BYTES)):
+        return f"its processes hold more than {limit >> 20} MiB of memory"
+    return ""
+
+
+def _exceeds(processes: list[Process], limit: int) -> bool:
+    """Whether they hold more, shared pages shared out. That is read of as few as settle it: it takes as long as all
+    else, and who is beyond the limit grows meanwhile."""
+    held, rest = 0, sum(one.size for one in processes)
+    for one in sorted(processes, key=lambda one: one.size, reverse=True):
+        if held > limit or held + rest <= limit:
+            break
+        held, rest = held + proportional(one.pid, one.size), rest - one.size
+    return held > limit
 
 
 def _holds(processes: list[Process]) -> int:
@@ -214,13 +220,11 @@ def sockets(processes: list[Process]) -> int:
 def census(roots: Iterable[int]) -> Census:
     """All living processes below each of some processes."""
     children: dict[int, list[Process]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 (a thousand Path objects a second)
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                fields = _stat(f"/proc/{name}/stat")
-                resident = fields[21] if fields[0] != b"Z" or fields[17] == b"1" else _of_threads(name)
-                one = Process(int(name), int(resident) * _PAGE, int(fields[3]))
-                children.setdefault(int(fields[1]), []).append(one)
+    for pid, fields in everyone():
+        # Of a process whose first thread has ended while others go on the kernel says the pages of those alone.
+        headless = fields[0] == b"Z" and fields[17] != b"1"
+        one = Process(pid, (_of_threads(pid) if headless else int(fields[21])) * _PAGE, int(fields[3]))
+        children.setdefault(int(fields[1]), []).append(one)
     found: dict[int, list[Process]] = {}
     for root in roots:
         found[root] = []
@@ -232,20 +236,10 @@ def census(roots: Iterable[int]) -> Census:
     return found
 
 
-def _stat(path: str) -> list[bytes]:
-    """What the kernel says of a process or thread, from its state on."""
-    with open(path, "rb") as file:  # noqa: PTH123
-        return file.read().rpartition(b")")[2].split()
-
-
-def _of_threads(process: str) -> bytes:
-    """Pages of a process whose first thread has ended while others go on: the kernel says them of those alone."""
-    for thread in threads_of(int(process)):
-        with suppress(OSError):
-            fields = _stat(f"/proc/{process}/task/{thread}/stat")
-            if fields[0] != b"Z":
-                return fields[21]
-    return b"0"
+def _of_threads(process: int) -> int:
+    with suppress(OSError):
+        return next((int(fields[21]) for _, fields in everyone(f"/proc/{process}/task") if fields[0] != b"Z"), 0)
+    return 0
 
 
 def proportional(pid: int, resident: int) -> int:

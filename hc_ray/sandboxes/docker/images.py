@@ -6,6 +6,7 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 
 import io
 import json
+import os
 import re
 import tarfile
 import threading
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner, machine
@@ -32,7 +34,7 @@ MACHINE_LABEL = "hc-ray.machine"
 RUNNER_LABEL = "hc-ray.runner"
 TASK_LABEL = "hc-ray.task"
 _COMPLETE = ".hc-ray-complete"
-"""Last member of the runner's volume: with it, the volume is whole."""
+"""What comes last into the runner's volume: with it, the volume is whole."""
 _HOPELESS = re.compile(
     r"(?:COPY|ADD) failed: (?:file not found|forbidden path|no source files)|parse error", re.IGNORECASE
 )
@@ -169,6 +171,9 @@ class Images:
                     return
             with _packed(folder) as tar:
                 self._daemon.extract(container, tar)
+            if self._daemon.on_this_kernel:
+                os.sync()  # else, with the power, files may be lost and the mark kept
+            self._daemon.extract(container, pack([Member(f"{RUNNER_ROOT}/{_COMPLETE}", "file")]).tar)
         finally:
             self._daemon.remove(container)
 
@@ -186,7 +191,7 @@ def _own_output(said: str) -> list[str]:
 
 @contextmanager
 def _packed(folder: Path) -> Iterator[io.BufferedRandom]:
-    """The runner as a tar whose members lie under ``RUNNER_ROOT``, the mark of completeness last."""
+    """The runner as a tar whose members lie under ``RUNNER_ROOT``."""
     import tempfile
 
     def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -197,6 +202,5 @@ def _packed(folder: Path) -> Iterator[io.BufferedRandom]:
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
             tar.add(folder, arcname=RUNNER_ROOT.lstrip("/"), filter=owned_by_root)
-            tar.addfile(tarfile.TarInfo(f"{RUNNER_ROOT.lstrip('/')}/{_COMPLETE}"), io.BytesIO())
         file.seek(0)
         yield file

@@ -55,7 +55,7 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
 """Offsets in ``struct seccomp_data``: the call, the architecture, the low halves of the first two arguments."""
 _ALLOW, _ASK, _REFUSE, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP = {_X86_64: 317, _AARCH64: 277}
 _SET_MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 """The last, since Linux 5.19: a signal does not interrupt a call that is being decided."""
@@ -113,22 +113,21 @@ class _Program(ctypes.Structure):
 
 def install(program_: bytes) -> bool:
     """Put the filter on this process and all that it will start, for good; False where the kernel has no filters."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    given = _Program(len(program_) // 8, program_)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        return False
-    return bool(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(given), 0, 0) == 0)
+    return _installed(program_, 0) == 0
 
 
 def install_asking(program_: bytes) -> int:
     """``install`` for a program that asks: a descriptor that can be read when somebody waits for ``decide``. This
     process must not ask itself. -1, and nothing installed, where a filter that stands around this machine asks
     already."""
+    return _installed(program_, _NEW_LISTENER | (_WAIT_KILLABLE if processes.kernel_release() >= (5, 19) else 0))
+
+
+def _installed(program_: bytes, flags: int) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(program_) // 8, program_)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return -1
-    flags = _NEW_LISTENER | (_WAIT_KILLABLE if processes.kernel_release() >= (5, 19) else 0)
     return int(libc.syscall(_SECCOMP[_own_machine()], _SET_MODE_FILTER, flags, ctypes.byref(given)))
 
 

@@ -93,15 +93,17 @@ def may_have_session() -> bool:
     return len({fields[3] for _, fields in everyone()}) < SESSIONS
 
 
-def everyone() -> Iterator[tuple[int, list[bytes]]]:
-    """Every process that is seen from here: its number, and what ``/proc/PID/stat`` says from its state on."""
-    for name in os.listdir("/proc"):
+def everyone(folder: str = "/proc") -> Iterator[tuple[int, list[bytes]]]:
+    """Every process that is seen from here, or thread of a process's ``task`` folder: its number, and what its ``stat``
+    says from its state on."""
+    for name in os.listdir(folder):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    yield int(name), file.read().rpartition(b")")[2].split()
+                with open(f"{folder}/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
+            yield int(name), fields
 
 
 def reap() -> tuple[dict[int, int], bool]:

@@ -5,7 +5,8 @@ Started from a mount that nothing in the sandbox can move, by the runner's own l
 environment, no locale, no time zone, no users, no file of the image.
 
 1. A mount namespace of its own, in which ``/tests`` and ``/logs`` are fresh file systems: the hidden tests and the
-   reward do not exist for anybody else. Both are mount points for the candidate too: they cannot be moved away.
+   reward do not exist for anybody else. Both are mount points for the candidate too: they cannot be moved away. So is
+   ``/proc``, and from then on the candidate's shows whom it may trace alone.
 2. It keeps the capabilities of every process of the container and one more, which none of them has: the kernel then
    refuses them ptrace, and with it the memory, the open files and the root of this process and of all that it starts.
 3. The folders in which a program, library or module could be shadowed for a moment are sealed by one call and looked
@@ -19,6 +20,8 @@ which does the rest. Standard library only, and nothing of it that looks up user
 # Started once a grading, and pathlib would double the time that it takes to start.
 
 import base64
+import ctypes
+import errno
 import json
 import os
 import shutil
@@ -30,7 +33,8 @@ from hc_ray.sandboxes.inside import rights
 from hc_ray.sandboxes.inside.grading import grade, interpreters, newcomers
 
 TESTS, LOGS = "/tests", "/logs"
-CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x20000, 2, 4, 0x4000, 1 << 18
+CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x20000, 2, 4, 8, 32
+MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
 
 
@@ -39,9 +43,34 @@ def hide(size: int) -> None:
     libc = rights.libc()
     rights.must(libc.unshare(CLONE_NEWNS), "unshare")
     rights.must(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making mounts private")
+    hide_processes(libc)
     for folder, mode in ((TESTS, "0755"), (LOGS, "0777")):
         options = f"mode={mode},size={size}".encode()
         rights.must(libc.mount(b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), f"hiding {folder}")
+
+
+def hide_processes(libc: Any) -> None:
+    """Have those who live here see no process that they may not trace: none of the tests', whose command lines they
+    could read else. The tests themselves see everybody, by a ``/proc`` of their own that is closed where the
+    container's is. Nothing changes where the kernel does not have it: before Linux 5.8, and in a user namespace."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        closed = [at for line in file if (at := line.split()[4]).startswith(b"/proc/")]
+    own, flags = TESTS.encode(), MS_NOSUID | MS_NODEV | MS_NOEXEC
+    if not _done(libc.mount(b"proc", own, b"proc", flags, None), "another /proc", unless=errno.EPERM):
+        return
+    for at in closed:
+        rights.must(libc.mount(at, own + at.removeprefix(b"/proc"), None, MS_BIND, None), "closing /proc")
+    hidden = libc.mount(None, b"/proc", None, MS_REMOUNT | flags, b"hidepid=ptraceable")
+    if _done(hidden, "hiding processes", unless=errno.EINVAL):
+        rights.must(libc.mount(own, b"/proc", None, MS_MOVE, None), "a /proc of the tests' own")
+
+
+def _done(result: int, what: str, *, unless: int) -> bool:
+    """False where the kernel answers with the error ``unless``."""
+    if result != 0 and ctypes.get_errno() == unless:
+        return False
+    rights.must(result, what)
+    return True
 
 
 def give_up() -> None:
