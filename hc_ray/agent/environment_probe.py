@@ -17,6 +17,7 @@ from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+from hc_ray.spec.files import without_addresses
 from hc_ray.spec.spec import Spec
 
 SECONDS = 60.0
@@ -80,7 +81,7 @@ async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] 
 
 def outside(spec: Spec) -> tuple[str, ...]:
     """Full paths that the instruction names and that lie outside of the workdir."""
-    paths = dict.fromkeys(posixpath.normpath(path) for path in _PATH.findall(spec.instruction))
+    paths = dict.fromkeys(posixpath.normpath(path) for path in _PATH.findall(without_addresses(spec.instruction)))
     inside = (spec.workdir.rstrip("/") + "/", *(f"{one}/" for one in _NOT_HERE))
     return tuple(path for path in paths if not f"{path}/".startswith(inside))[:_NAMED]
 

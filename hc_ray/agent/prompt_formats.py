@@ -9,7 +9,7 @@ from typing import Any
 
 from hc_ray.agent.code_blocks import Block, named_blocks, pick_block, read_blocks
 from hc_ray.agent.deliverable import Deliverable, Language
-from hc_ray.agent.prompt_templates import PROMPTS, filled, template
+from hc_ray.agent.prompt_templates import PROMPTS, fenced, filled, template
 from hc_ray.domain.config import Form
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
@@ -56,7 +56,7 @@ def ask(
     ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes``
     is text for the model, such as an earlier attempt and what was observed of it (a repair). ``how``: further fields
     of the prompt."""
-    shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
+    shown = [f"The file `{path}` holds:\n\n{fenced(held)}" for path, held in sorted(inputs.items())]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text, how = instruction.strip("\n"), {"role": "solver", "purpose": "candidate"} | how
     if form == "chat":
@@ -67,13 +67,6 @@ def ask(
         return Prompt(messages=messages, stop=profile.stop.get("chat", ()), **how)
     asked, begun = _prefix(text, deliverable, advice)
     return Prompt(text=asked + begun, stop=_stops(deliverable, profile), context=begun, **how)
-
-
-def _fenced(text: str) -> str:
-    mark = "```"
-    while mark in text:
-        mark += "`"
-    return f"{mark}\n{text if text.endswith(chr(10)) else text + chr(10)}{mark}"
 
 
 def _paragraphs(advice: list[str]) -> str:

@@ -21,6 +21,14 @@ def filled(name: str, **values: object) -> str:
     return Template(template(name)).substitute(values)
 
 
+def fenced(text: str, language: str = "") -> str:
+    """A text as a block of a prompt, in a fence that is longer than any within it."""
+    mark = "```"
+    while mark in text:
+        mark += "`"
+    return f"{mark}{language}\n{text if text.endswith(chr(10)) else text + chr(10)}{mark}"
+
+
 def role_of(name: str) -> RoleName:
     """Whose template it is: a tester's begin with ``test``, the decomposer's is ``decompose``."""
     return "tester" if name.startswith("test") else "decomposer" if name == "decompose" else "solver"

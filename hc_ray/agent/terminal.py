@@ -9,7 +9,7 @@ from hc_ray.agent.actions import Action, replacements
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.runner_paths import inside_command
-from hc_ray.domain.value import Shown, Value
+from hc_ray.domain.value import Printed, Value
 
 PLACE = "/tmp/.terminal"
 """Where a session keeps its state and the whole outputs: below /tmp, so that no submission holds them."""
@@ -37,7 +37,7 @@ class Limits(Value):
 class Observation(Value):
     """What came of an action."""
 
-    says: Shown
+    says: Printed
     failed: bool = False
 
 

@@ -4,10 +4,11 @@ that equal behaviour compares equal. Nothing that a model is shown passes here: 
 import functools
 import re
 
+from hc_ray.domain.value import unstyled
+
 _SHORT = 400
 """Characters up to which what was made of a text is remembered: most answers are short, and come again and again."""
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x?"),
     # What Python's id() answers: addresses of the heap and of mapped memory, as PIE and 47 bits place them.
     (re.compile(r"\b(?:9[3-9]\d{12}|1[34]\d{13})\b"), "<address>"),
@@ -31,6 +32,7 @@ def normal(text: str) -> str:
 
 @functools.lru_cache(4096)
 def _ruled(text: str) -> str:
+    text = unstyled(text)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from hc_ray.domain.environment import EnvironmentView
-from hc_ray.domain.value import Shown, Value, digest_of
+from hc_ray.domain.value import Printed, Value, digest_of
 
 Category = Literal[
     "existence", "format", "happy_path", "boundary", "edge_case", "invalid_input", "integration", "anti_cheat"
@@ -136,10 +136,10 @@ class Cell(Value):
     """What one test said of one candidate."""
 
     outcome: Outcome
-    observed: Shown | None = None
+    observed: Printed | None = None
     """What the subject answered, in a canonical form (``repr`` for calls, output for commands), cut at 2 kB; equal
     strings mean equal behaviour. None where nothing was observed."""
-    detail: Shown = ""
+    detail: Printed = ""
     """For a reader: the message of a failure."""
 
 

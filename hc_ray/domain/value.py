@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -27,8 +28,18 @@ def spelled(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def unstyled(text: str) -> str:
+    """The text without a terminal's escape sequences (ECMA-48): colours, movements of the cursor, links, titles."""
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|\][^\x07\x1b]*(?:\x07|\x1b\\|\Z)|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])"
+)
 Shown = Annotated[str, AfterValidator(spelled)]
 """Text in which a program or a server has a say: it is stored, and told to models, whatever it holds."""
+Printed = Annotated[Shown, AfterValidator(unstyled)]
+"""What programs wrote for a terminal, as models are told it."""
 
 
 def canonical_json(data: Any) -> str:

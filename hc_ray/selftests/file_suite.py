@@ -117,10 +117,11 @@ class FileSuiteWriter(Writer):
         if reading.verdict == "right" and quoted:
             self.reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
-        why = f"finds no sentence for it ({reading.verdict})"
         if reading.verdict == "broken":
-            why = f"says that it is broken ({(reading.reason or reading.quote)[:80]})"
-        self.reasons[test.id] = f"weighs less: a second reading {why}"
+            why = (reading.reason or reading.quote)[:80]
+            self.reasons[test.id] = f"judges nobody: a second reading says that it is broken ({why})"
+            return test.model_copy(update={"discriminates": False})
+        self.reasons[test.id] = f"weighs less: a second reading finds no sentence for it ({reading.verdict})"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})
 
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from string import Template
 
 from hc_ray.agent.code_blocks import Block, read_blocks
-from hc_ray.agent.prompt_templates import filled, template
+from hc_ray.agent.prompt_templates import fenced, filled, template
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.suite import CATEGORIES, Category, Property, SelfTest, Subject
 from hc_ray.domain.value import Value
@@ -86,7 +86,7 @@ def ask(seen: Seen, seed: int, *, known: Sequence[SelfTest] = (), reflection: st
 
 def ask_reading(seen: Seen, seed: int, tests: Sequence[SelfTest]) -> Prompt:
     """The prompt for an independent second reading of tests."""
-    return _prompt(seen, seed, "reading", "tests_reading", tests=sources(tests))
+    return _prompt(seen, seed, "reading", "tests_reading", tests=fenced(sources(tests), "python"))
 
 
 def _prompt(seen: Seen, seed: int, purpose: str, name: str, **values: str) -> Prompt:

@@ -36,7 +36,7 @@ _NAMES = re.compile(
 _PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "react.js", "express.js", "d3.js", "console.log", "math.log"})
 _NOT_HERE = ("/dev", "/proc", "/sys")
 _ADDRESS = re.compile(
-    r"(?<![\w+.-])[A-Za-z][\w+.-]{0,20}://\S*|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)[ \t]{1,9}/\S*"
+    r"(?<![\w+.-])[A-Za-z][\w+.-]{0,20}://\S*|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)[ \t|*]{1,9}/\S*"
 )
 _TOKEN = re.compile(r"[^\s`'\"()\[\],;|\u2018-\u201f]+")
 _PATH = re.compile(r"(?:/|\.{1,2}/)?[\w.+@%=-]+(?:/[\w.+@%=-]+)*")
@@ -113,7 +113,7 @@ class _Reader:
     def _relative(self, token: str, code: str) -> bool:
         parts = [part for part in token.split("/") if part not in (".", "..")]
         name = parts[-1] if parts else ""
-        if len(parts) > 1 and not token.startswith(".") and "." in parts[0].lstrip("."):
+        if len(parts) > 1 and not token.startswith(".") and ("." in parts[0].lstrip(".") or parts[0] == "localhost"):
             return False  # a domain
         return _is_name(name) or (code == "span" and _has_suffix(name))
 
@@ -141,14 +141,20 @@ def _tokens(blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
     """Each token that has the form of a path, with where it stands: in a block of code, a span, or prose."""
     for block in blocks:
         if block.kind == "code":
-            yield from ((token, "block") for token in _paths(block.text) if token.startswith("/"))
+            yield from ((token, "block") for token in _paths(without_addresses(block.text)) if token.startswith("/"))
+        bare, at = without_addresses("".join(piece.text for piece in block.pieces)), 0
         for piece in block.pieces:
             where = "span" if piece.code else "prose"
-            yield from ((token, where) for token in _paths(piece.text))
+            yield from ((token, where) for token in _paths(bare[at : at + len(piece.text)]))
+            at += len(piece.text)
+
+
+def without_addresses(text: str) -> str:
+    """The text with blanks in the place of URLs and of what HTTP requests ask for: paths in those name no files."""
+    return _ADDRESS.sub(lambda found: " " * len(found[0]), text)
 
 
 def _paths(text: str) -> Iterator[str]:
-    text = _ADDRESS.sub(" ", text)
     for match in _TOKEN.finditer(text):
         token = match[0].rstrip(_ENDS)
         if token.startswith("*") or token.startswith("__"):

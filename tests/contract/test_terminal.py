@@ -110,6 +110,12 @@ async def test_a_command_that_ends_what_runs_it_and_answers_instead_has_failed_a
     assert (await sh(terminal, "echo alive")).says == "exit code 0\nalive"
 
 
+async def test_what_steers_a_terminal_is_left_out_of_what_a_model_is_told_and_stays_in_the_file(terminal):
+    styled = r"\033[1;31mred\033[0m \033]8;;http://h\033\\link\033]8;;\a\033(B\033[?25l \033=end"
+    assert (await sh(terminal, f"printf '{styled}'")).says == "exit code 0\nred link end"
+    assert "^[[1;31mred" in (await sh(terminal, f"cat -v {PLACE}/output-1.txt")).says
+
+
 async def test_binary_output_is_named_and_output_without_end_is_stopped_and_bounded(terminal):
     done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
     assert done.says == f"exit code 2\n(binary output, not shown; all 4 bytes are in {PLACE}/output-1.txt)"

@@ -1,8 +1,9 @@
 """Suites of whole test files: rounds, the gate, and the second reading."""
 
 from hc_ray.domain.prompt import Prompt
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import Cell, SelfTest, Suite
 from hc_ray.engines.scripted import count_pieces
+from hc_ray.search.pool import Pool
 from tests.fakes.testers import a_tester, suite_of
 
 TASK = 'Write `/app/sum.txt`.\n\nAn empty file gives 0. A line is a number.\n\n```json\n{"sum": 17}\n```\n'
@@ -57,17 +58,21 @@ async def test_the_gate_drops_what_is_unsteady_or_cannot_run_and_tells_guards_an
     assert why[dropped["needs"].id] == "cannot run here: the environment has no module nobody_has_this"
     assert kept["stays"].guard and why[kept["stays"].id].startswith("a guard")
     assert not kept["easy"].guard and why[kept["easy"].id] == "does not discriminate: the empty state passes it"
-    assert [name for name, one in kept.items() if one.discriminates] == ["kept", "asked_by_nobody", "faulty"]
+    assert [name for name, one in kept.items() if one.discriminates] == ["kept", "asked_by_nobody"]
 
 
 async def test_a_second_reading_drops_what_a_quotation_contradicts_and_doubts_what_it_finds_no_sentence_for():
     suite, asked = await made(written(*CHECKS))
     kept, why = by_name(suite.tests), {one.id: one.reason for one in suite.gate}
     assert "“A line is a number.” (no)" in why[by_name(suite.dropped)["contradicted"].id]
-    assert [(one.confidence, one.weight) for one in map(kept.__getitem__, ("kept", "asked_by_nobody", "faulty"))] == [
-        (0.75, 1.0), (0.6, 0.5), (0.6, 0.5)
+    assert [(one.confidence, one.weight) for one in map(kept.__getitem__, ("kept", "asked_by_nobody"))] == [
+        (0.75, 1.0), (0.6, 0.5)
     ]  # fmt: skip
     assert "broken (a text is no number)" in why[kept["faulty"].id]
+    pool = Pool()
+    pool.tests = suite.tests
+    pool.rows["right"] = tuple(Cell(outcome="fail" if one is kept["faulty"] else "pass") for one in suite.tests)
+    assert pool.complete("right"), "what is broken judges nobody"
     assert "test_easy" not in asked[-1].messages[-1].content, "what tells nothing is not read"
     suite, asked = await made(written(*CHECKS), second_reading=False)
     assert "contradicted" in by_name(suite.tests) and [one.purpose for one in asked] == ["tests"]

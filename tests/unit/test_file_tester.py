@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hc_ray.agent.code_blocks import read_blocks
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
@@ -166,7 +167,8 @@ def test_a_shell_script_is_a_test_with_category_and_sentence():
 
 
 def test_trivial_states_make_every_named_path_that_is_missing():
-    paths = named_paths(SPEC, written(ANSWER.replace('"6"', 'open("/app/out/report.json").read()')).tests)
+    seen = 'open("/app/out/report.json").read() or "http://localhost:8000/a.json"'
+    paths = named_paths(SPEC, written(ANSWER.replace('"6"', seen)).tests)
     assert paths == ("/app/sum.txt", "/app/out/report.json")
     states = trivial_states(SPEC, [*paths, "/app/run.sh", "/app/out"])
     assert list(states) == [EMPTY, CONSTANT, PARROT]
@@ -184,6 +186,9 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said
+    quoting = known[0].model_copy(update={"input": known[0].input + 'SHOWN = """\n```\n````\n"""\n'})
+    (block,) = read_blocks(file_tester.ask_reading(seen, 1, [quoting]).messages[-1].content)
+    assert block.language == "python" and block.text.strip() == sources([quoting]).strip()
 
 
 def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_what_can_be_read_in_a_database():

@@ -167,8 +167,8 @@ async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(san
     assert [cell.outcome for cell in cells] == ["pass", "fail", "error"]
 
 
-def test_half_a_character_in_a_message_is_told_in_an_escape():
-    line = json.dumps({"id": "t1", "outcome": "error", "observed": "\ud800", "detail": "\udc80"}).encode()
+def test_half_a_character_in_a_message_is_told_in_an_escape_and_without_colours():
+    line = json.dumps({"id": "t1", "outcome": "error", "observed": "\ud800", "detail": "\x1b[31m\udc80\x1b[m"}).encode()
     ((cell,),) = runner.read_runs(line, [call_test("t1", "f(1)", None)])
     assert (cell.observed, cell.detail) == ("\\ud800", "\\udc80")
 

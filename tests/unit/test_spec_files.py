@@ -45,6 +45,8 @@ def test_a_path_is_a_located_file(text: str, path: str) -> None:
 
 @pytest.mark.parametrize("text", [
     "See https://example.org/a/b.html and ftp://x/y.txt, or mail a@b.com.",
+    "At `http://localhost:8000`/index.html, or `localhost/x.json`: `GET` `/a.json`, **POST** /b.xml.",
+    "| method | path |\n|---|---|\n| GET | /users.json |",
     "It answers `GET /health.json` and `/api/users` and POST /items/list.xml.",
     "Look at `/app/*.py`, `/app/<name>.txt`, `/app/{id}.json`, `/app/$X.log`, `/app/.../x.py`.",
     "The folder `/app/data/`, the workdir /app, and `/srv/logs`.",

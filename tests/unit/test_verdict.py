@@ -11,6 +11,7 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+from hc_ray_actors.driver.task_choice import with_network
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task, sealed_task
@@ -202,20 +203,20 @@ def test_scripts_run_under_the_shell_of_their_first_line(first, bash, expected):
     assert verify.shell_command("/t", first, bash=bash) == expected
 
 
-async def test_the_control_is_run_once_per_sealed_digest(tmp_path):
+async def test_the_control_is_run_once_per_sealed_digest_with_and_without_a_network(tmp_path):
     place, cache = MemoryPlace(answering(report())), tmp_path / "cache"
 
-    async def control() -> int:
-        task = sealed_task(tmp_path)
+    async def control(network: str = "mention") -> int:
+        task = with_network(sealed_task(tmp_path), network)
         assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)).passed is True
         return len(place.made)
 
     handed_in = await oracle.reference(sealed_task(tmp_path), sealed_root=tmp_path / "sealed", place=MemoryPlace())
     assert handed_in.ended == "exit status 0"
     # One sandbox for the reference, one for its grading.
-    assert [await control(), await control()] == [2, 2]
+    assert [await control("task"), await control(), await control()] == [2, 4, 4], "which a reference may need"
     (tmp_path / "set/add/tests/more.txt").write_text("changed")
-    assert [await control(), await control()] == [4, 4]
+    assert [await control(), await control()] == [6, 6]
 
 
 async def test_a_failed_machine_leaves_no_control_behind_and_a_task_without_a_solution_says_so(tmp_path):

@@ -40,13 +40,14 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
 async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = None, **terms: Unpack[Terms]) -> Verdict:
     """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
 
-    Run once per public digest, sealed digest, mode, threshold and kind of place; a pass is kept in ``cache``. A fail is
-    not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
-    ``no_reference``, for a task that has none. ``own_place``: sandboxes of the verifier's own image, where there is
-    one. Raises ``VerifierError`` for machinery."""
+    Run once per public digest, sealed digest, mode, network, threshold and kind of place; a pass is kept in ``cache``.
+    A fail is not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with
+    cause ``no_reference``, for a task that has none. ``own_place``: sandboxes of the verifier's own image, where there
+    is one. Raises ``VerifierError`` for machinery."""
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     kind, mode, threshold = type(terms["place"]).__name__, task.grading, terms.get("threshold", 1.0)
-    path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind, threshold])}.json"
+    known = digest_of([task.digest, spec.sealed_digest, mode, has_network(task), kind, threshold])
+    path = cache / f"{known}.json"
     if (passed := await asyncio.to_thread(read_kept, path, Verdict)) is not None:
         return passed
     if not spec.has_solution:
