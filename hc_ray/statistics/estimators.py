@@ -100,11 +100,14 @@ def best_at_k(passed: Sequence[bool], scores: Sequence[float], k: int) -> float:
     n = len(passed)
     if not 1 <= k <= n:
         raise ValueError(f"best@{k} needs 1 <= k <= {n}")
-    right = 0.0
-    for score in sorted(set(scores)):
-        level = [bit for bit, own in zip(passed, scores, strict=True) if own == score]
-        less = sum(own < score for own in scores)
-        right += (math.comb(less + len(level), k) - math.comb(less, k)) * sum(level) / len(level)
+    levels: dict[float, list[bool]] = {}
+    for bit, score in zip(passed, scores, strict=True):
+        levels.setdefault(score, []).append(bit)
+    right, less = 0.0, 0
+    for _, level in sorted(levels.items()):
+        upto = less + len(level)
+        right += (math.comb(upto, k) - math.comb(less, k)) * sum(level) / len(level)
+        less = upto
     return right / math.comb(n, k)
 
 

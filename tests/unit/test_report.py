@@ -29,8 +29,8 @@ def test_tasks_that_fail_their_own_check_are_named_with_the_command_that_shows_w
     for agent in ("oracle", "nop"):
         sweepdir.add_trials(store, agent, [True, False, None])
     summary = report.summarise(store)
-    ended = SweepSummary(out="runs/x", done=6, unscored=2)
-    assert _finish(ended, summary, planned=6, begun=0, as_json=False) == 3
+    ended = SweepSummary(out="runs/x", done=6, unscored=2, report=summary)
+    assert _finish(ended, planned=6, begun=0, as_json=False) == 3
     lines = [line for line in capsys.readouterr().out.splitlines() if "unseal" in line]
     assert [line.split()[:2] for line in lines] == [["t00", "nop"], ["t01", "oracle"]]
     assert lines[1].rstrip().endswith("hc-ray unseal runs/x/t01__oracled0cc") and "reference solution" in lines[1]
@@ -40,8 +40,9 @@ def test_tasks_that_fail_their_own_check_are_named_with_the_command_that_shows_w
 def test_an_interrupted_sweep_says_what_is_unfinished_and_what_starts_again(capsys):
     from hc_ray.cli.sweep import _finish
 
-    ended = SweepSummary(out="runs/x", done=2, unscored=0, interrupted=True)
-    assert _finish(ended, report.summarise(sweepdir.sweep()), planned=6, begun=1, as_json=False) == 130
+    summary = report.summarise(sweepdir.sweep())
+    ended = SweepSummary(out="runs/x", done=2, unscored=0, interrupted=True, report=summary)
+    assert _finish(ended, planned=6, begun=1, as_json=False) == 130
     told = "interrupted: 4 of 6 trials unfinished (1 of them had begun and will start again)"
     assert f"{told}; to continue: hc-ray sweep --resume -o runs/x" in capsys.readouterr().out
 

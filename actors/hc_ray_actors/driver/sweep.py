@@ -60,6 +60,8 @@ class SweepSummary(Value):
     """Id of the parent run in MLflow; None when tracking is off or failed."""
     problems: tuple[str, ...] = ()
     """What went wrong without spoiling the results: a tracker that did not answer, and the like."""
+    report: dict[str, Any] = {}
+    """As ``report --json``."""
 
 
 def run(
@@ -185,6 +187,7 @@ class _Sweep:
             stopped=stopped,
             tracked=tracked,
             problems=tuple(scrub(problem) for problem in self._problems),
+            report=summary,
         )
 
     def _derive(self) -> dict[str, Any]:
