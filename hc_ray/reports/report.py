@@ -273,7 +273,7 @@ def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[
         "model": models_of(config) if asks or not rows else None,
         "config": config, "task_digests": sorted({*(task["digest"] for task in sweep.get("tasks") or ()),
                                                *(str(row["task_digest"]) for row in rows)}),
-        "tasks": len({row["task"] for row in rows}), "trials": len(rows),
+        "tasks": len({row["task"] for row in rows}), "tuned_on": sweep.get("tuned_on") or [], "trials": len(rows),
         "planned_trials": sweep.get("planned_trials"), "versions": sweep.get("versions") or {},
         "git_sha": sweep.get("git_sha") or (sweep.get("versions") or {}).get("git_sha"),
         "started_at": sweep.get("started_at"),

@@ -13,6 +13,7 @@ from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import data_root
+from hc_ray.reports.arms import tuned
 from hc_ray.reports.report import stored_json
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.statistics.estimators import minimal_detectable_effect
@@ -60,6 +61,8 @@ class Plan(Value):
     refused: tuple[RefusedTask, ...]
     holdout: tuple[str, ...] = ()
     """Digests of the tasks taken that are held out: their verifier output is never written."""
+    tuned_on: tuple[str, ...] = ()
+    """Names of the tasks on whose verdicts the config was chosen; empty for one that nobody exported."""
     trials: tuple[TrialKey, ...]
     finished: tuple[str, ...] = ()
     """Names of the trials that are already there, with a verdict."""
@@ -107,10 +110,11 @@ class Plan(Value):
 
 
 def prepare(
-    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None
-) -> Plan:
-    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up. Raises
-    ``UserError`` for what the user can mend."""
+    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None,
+    tuned_on: Sequence[str] = (),
+) -> Plan:  # fmt: skip
+    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up;
+    ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -166,7 +170,14 @@ def prepare(
         sandbox_why=choice.why,
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
         nodes=seen,
-        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks)),
+        tuned_on=tuple(tuned_on),
+        notes=(
+            *choice.notes,
+            *told,
+            *found.notes,
+            *_notes(config, split, sealed.unknown, tasks),
+            *tuned(tuned_on, [task.name for task in tasks]),
+        ),
     )
 
 
