@@ -179,7 +179,7 @@ def _climb(
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.progress import counted
     from hc_ray.reports.report import stored_json
-    from hc_ray.reports.terminal import Progress, say
+    from hc_ray.reports.terminal import Progress, say, waiting
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
@@ -206,7 +206,7 @@ def _climb(
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=watch, tell=tell,
+                plan, watch=watch, waiting=waiting, tell=tell,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, Literal
 
 from rich.console import Console, ConsoleRenderable, Group, RenderableType
@@ -125,6 +125,31 @@ class _Panel(Live):
         return [*([away] if folded else ()), *super().process_renderables(renderables)]
 
 
+def _is_live(console: Console) -> bool:
+    """Whether what was drawn there can be drawn anew."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+@contextlib.contextmanager
+def waiting(what: str, *, stream: IO[str] | None = None, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Say what is waited for meanwhile, and how long that takes: where it can be drawn anew as it goes on, elsewhere
+    when it begins and when it ends."""
+    console, began = _console(stream), now()
+
+    def taken() -> Text:
+        return Text(f"{what}, {clock(now() - began)}", style="dim")
+
+    if _is_live(console):
+        with _Panel(get_renderable=taken, console=console, refresh_per_second=4, redirect_stderr=False):
+            yield
+        return
+    console.print(Text(f"{what} …", style="dim"))
+    try:
+        yield
+    finally:
+        console.print(taken())
+
+
 class Progress:
     """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread."""
 
@@ -148,7 +173,7 @@ class Progress:
         """Trial → its last error."""
 
     def __enter__(self) -> "Progress":
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
+        if _is_live(self._console):
             self._live = _Panel(
                 get_renderable=self.render, console=self._console, refresh_per_second=4, redirect_stderr=False
             )
