@@ -198,7 +198,8 @@ async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prom
 
 def run(
     plan: ClimbPlan, *, watch: Watch, tell: Callable[[Record], None], note: Callable[[str], None],
-    waiting: Callable[[str], AbstractContextManager[None]] = nullcontext, cluster: Cluster | None = None, address: str | None = None,
+    waiting: Callable[[str], AbstractContextManager[Any]] = nullcontext, cluster: Cluster | None = None,
+    address: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Climb to the end, and leave ``champion.yaml``, the report and ``climb.json``, which is answered. ``waiting`` is
     entered with the name of what takes its time beside the sweeps that ``watch`` hears of. Raises
