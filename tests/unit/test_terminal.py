@@ -6,9 +6,9 @@ from rich.console import Console
 
 from hc_ray.domain import events
 from hc_ray.reports import terminal
-from hc_ray.reports.page import Section
+from hc_ray.reports.page import Section, printable
 from hc_ray.reports.progress import SweepState, clock
-from hc_ray.reports.terminal import Progress, printable, say, table, tell, waiting
+from hc_ray.reports.terminal import Progress, say, table, tell, waiting
 from tests.fakes.screen import drawn, said
 
 

@@ -72,7 +72,6 @@ class Plan(Value):
     """Names of those whose result cannot be read: they run again."""
     models: dict[RoleName, Planned]
     """Role → engine, profile, digest of model and profile, of the first config; empty when no agent asks a model."""
-    split: str
     holdout_looks: int = 0
     estimated_tokens: int | None = None
     estimated_seconds: float | None = None
@@ -160,7 +159,6 @@ def prepare(
         unscored=tuple(sorted(found.unscored)),
         torn=tuple(sorted(found.torn)),
         models=models,
-        split=config.split,
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
         estimated_seconds=expected_seconds(tokens, len(open_trials), models),
@@ -171,13 +169,7 @@ def prepare(
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
         nodes=seen,
         tuned_on=tuple(tuned_on),
-        notes=(
-            *choice.notes,
-            *told,
-            *found.notes,
-            *_notes(config, split, sealed.unknown, tasks),
-            *tuned(tuned_on, [task.name for task in tasks]),
-        ),
+        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks, tuned_on)),
     )
 
 
@@ -213,9 +205,9 @@ def _placed(
     """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
     none is left, ``PlatformError`` where no sandbox works."""
     tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
-    began = _began_with(resumed) if resumed and config.sandbox == "auto" else None
+    began = stored_json(SweepStore(resumed), "sweep.json") if resumed and config.sandbox == "auto" else None
     if began:
-        choice = choose(began, tasks, public_root, why="as this sweep began", here=here)
+        choice = choose(str(began["sandbox"]), tasks, public_root, why="as this sweep began", here=here)
     else:
         choice = choose(config.sandbox, tasks, public_root, here=here)
     if choice.backend == "bwrap" and bwrap_command.shows(folder):
@@ -236,12 +228,6 @@ def _placed(
             f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
         )
     return choice, tasks, refused
-
-
-def _began_with(out: str) -> str | None:
-    """The sandboxes that a sweep directory's trials were made in; None where there is no sweep."""
-    stored = stored_json(SweepStore(out), "sweep.json")
-    return None if stored is None else str(stored["sandbox"])
 
 
 def _trials(
@@ -292,9 +278,11 @@ def anywhere(uri: str | None) -> str | None:
 
 
 def _notes(
-    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task]
-) -> tuple[str, ...]:
-    notes, taken = [], {task.name for task in tasks}
+    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task],
+    tuned_on: Sequence[str],
+) -> tuple[str, ...]:  # fmt: skip
+    taken = {task.name for task in tasks}
+    notes = tuned(tuned_on, taken)
     for says, names in unknown.items():
         if own := [name for name in names if name in taken]:
             notes.append(f"task.toml of {named(own)}: {says}")

@@ -201,7 +201,7 @@ class _Sweep:
     def _look(self, todo: list[TrialKey]) -> int:
         """A model that runs on holdout tasks is a look, whatever comes of it. Answers how many looks were added."""
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
-        if self._plan.split != "holdout" or not asked:
+        if self._plan.config.split != "holdout" or not asked:
             return 0
         record_look(dataset_home(Path(self._plan.dataset)), sweep=self._plan.out, trials=len(asked))
         return 1
