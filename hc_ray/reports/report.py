@@ -140,7 +140,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "config_hash": metadata.get("config_hash") or "", "split": metadata.get("split") or "dev",
         "seed": metadata.get("seed") or 0, "passed": result.passed, "cause": _cause(result),
         "weak_suite": (metadata.get("self_tests") or {}).get("weak"),
-        "silent": (metadata.get("selection") or {}).get("silent"),
+        **{name: (metadata.get("selection") or {}).get(name) for name in ("silent", "chosen")},
         **{name: metadata.get(name) for name in ("self_pass", "progress", "score", "turns", "engine_seconds")},
         "tokens": sum(known) - (metadata.get("shared_tokens") or 0) if known else None,
         "all_tokens": sum(known) if known else None,
