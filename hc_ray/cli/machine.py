@@ -21,7 +21,7 @@ def doctor(
     as_json: Json = False,
 ) -> int:
     """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure; exit
-    code 1 if no sweep can run."""
+    code 1 if a sweep cannot run here."""
     from hc_ray.cli.app import NAME, run
     from hc_ray_actors.jobs.doctor import examine, lacking
 
@@ -36,7 +36,7 @@ def doctor(
     rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
     told = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
     if lacks := lacking(findings):
-        told.append(f"No sweep can run here; it lacks: {', '.join(lacks)}")
+        told.append(f"For a sweep this machine lacks: {', '.join(lacks)}")
     answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *told)
     return 1 if lacks else 0
 

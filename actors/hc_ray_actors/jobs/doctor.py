@@ -46,13 +46,13 @@ def examine() -> list[Finding]:
 
 
 def lacking(findings: Sequence[Finding]) -> list[str]:
-    """What no sweep that asks a model can do without, and this machine does not have."""
+    """What a sweep that asks a model needs, and this machine does not have."""
     works = {one.name for one in findings if one.ok}
     needed = [one.name for one in findings if one.name in _NEEDED and not one.ok]
     if not works & set(BACKENDS):
         needed.append("a sandbox (docker or bwrap)")
     if not any(name.startswith(_MODEL) for name in works):
-        needed.append("a model (those of a server are not looked at)")
+        needed.append("a model (that of a server is not looked at)")
     return needed
 
 
