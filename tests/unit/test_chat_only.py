@@ -89,7 +89,8 @@ def test_a_plan_refuses_what_needs_chat_on_a_server_that_has_none_with_the_remed
         assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
 
 
-@pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts"])
+@pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts",
+                                    "tests.fakes.scripts:", "tests.fakes.scripts.echo"])  # fmt: skip
 def test_a_plan_refuses_a_script_that_is_not_there(script):
     with pytest.raises(ConfigError, match=f"script '{script}': "):
         role_models(SweepConfig(engine=EngineConfig(kind="scripted", script=script)))

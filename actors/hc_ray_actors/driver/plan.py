@@ -279,7 +279,7 @@ def anywhere(uri: str | None) -> str | None:
 
 def _notes(
     config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task],
-    tuned_on: Sequence[str],
+    tuned_on: Sequence[str] = (),
 ) -> tuple[str, ...]:  # fmt: skip
     taken = {task.name for task in tasks}
     notes = tuned(tuned_on, taken)
