@@ -19,10 +19,11 @@ def doctor(
         bool, Option("--fix", help="Run the remedies that are commands of hc-ray, and check again.")
     ] = False,
     as_json: Json = False,
-) -> None:
-    """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure."""
+) -> int:
+    """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure; exit
+    code 1 if a sweep cannot run here."""
     from hc_ray.cli.app import NAME, run
-    from hc_ray_actors.jobs.doctor import examine
+    from hc_ray_actors.jobs.doctor import examine, lacking
 
     findings = examine()
     remedies = [finding.remedy for finding in findings if fix and finding.remedy.startswith(f"{NAME} ")]
@@ -34,7 +35,10 @@ def doctor(
         findings = examine()
     rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
     told = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
-    answer(as_json, {"findings": findings}, Section("", ("", "check", "result"), rows), *told)
+    if lacks := lacking(findings):
+        told.append(f"For a sweep this machine lacks: {', '.join(lacks)}")
+    answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *told)
+    return 1 if lacks else 0
 
 
 def clean(

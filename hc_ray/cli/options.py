@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, aclosing, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -181,12 +181,9 @@ def _only_model(config: "SweepConfig") -> str:
     url = config.engine.urls[0]
     key = os.environ.get(config.engine.api_key_env or "") or None
 
-    async def ask() -> tuple[str, ...]:
-        model = HttpModel(url, "", api_key=key, timeout=10, retries=0)
-        try:
-            return await model.models()
-        finally:
-            await model.aclose()
+    async def ask() -> list[str]:
+        async with aclosing(HttpModel(url, "", api_key=key, timeout=10, retries=0)) as model:
+            return list(await model.models())
 
     try:
         names = asyncio.run(ask())

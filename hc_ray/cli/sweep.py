@@ -56,7 +56,12 @@ def sweep(
     def stored(out: str) -> dict[str, Any]:
         return stored_config(out).model_dump(mode="json", exclude_unset=True)
 
-    settings = _settings(config, given, set_, resume=resume, stored=stored, default="demo", start=from_)
+    if from_ is not None and config is not None:
+        raise ConfigError(f"--from {from_}: give it or the config file {config}, not both")
+    from hc_ray.cli.config_loader import exported_config
+
+    start = exported_config(from_) if from_ is not None else {}
+    settings = _settings(config, given, set_, resume=resume, stored=stored, default="demo", base=start.get("settings"))
     if settings.search == "climb":
         if max_trials is not None or sleep:
             raise ConfigError("search: climb: a climb takes no --max-trials and no --sleep; climb.tokens bounds it")
@@ -68,11 +73,9 @@ def sweep(
     from hc_ray_actors.driver.nodes import joined
 
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
-        plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
-        if from_ is not None:
-            plan = plan.model_copy(update={"notes": (*plan.notes, *_tuned(from_, plan))})
+        tuned_on = start.get("tuned_on", ())
+        plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster, tuned_on=tuned_on)
         from hc_ray.cli.text import plan_data, tell_plan
-        from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
         from hc_ray.stores import sweep_directory
 
@@ -88,11 +91,9 @@ def sweep(
                 ended = sweeps.run(
                     plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
                 )
-                progress.doing("computing the results")
-                summary = reports.summarise(sweep_store(ended.out))
     if not dry_run:
         begun = len(progress.state.running)
-        return _finish(ended, summary, planned=len(plan.trials), begun=begun, as_json=as_json)
+        return _finish(ended, planned=len(plan.trials), begun=begun, as_json=as_json)
     if as_json:
         print_json(plan_data(plan))
     return None
@@ -106,37 +107,20 @@ def _settings(
     resume: bool,
     stored: Callable[[str], Mapping[str, Any]],
     default: str,
-    start: str | None = None,
+    base: Mapping[str, Any] | None = None,
 ) -> "SweepConfig":
-    """The settings of the file, or of an exported one (``start``), under the flags. Where neither a file nor a dataset
+    """The settings of the file, or of an exported one (``base``), under the flags. Where neither a file nor a dataset
     is named, a resume takes its own, as they are ``stored``, and a new start those of the shipped file ``default``,
     whatever is called so in the folder that it is started from."""
-    if start is not None:
-        from hc_ray.cli.config_loader import exported_config
-
-        if config is not None:
-            raise ConfigError(f"--from {start}: give it or the config file {config}, not both")
-        return config_from(None, flags, base=exported_config(start)["settings"], sets=sets)
     if resume and flags["--out"] is None and config is None:
         raise ConfigError("--resume needs -o OUT, the folder of what is to be continued")
-    base = None
-    if config is None and flags["--path"] is None:
+    if config is None and flags["--path"] is None and base is None:
         base = stored(flags["--out"]) if resume else None
         config = None if resume else str(configs_dir() / f"{default}.yaml")
     return config_from(config, flags, base=base, sets=sets)
 
 
-def _tuned(start: str, plan: Any) -> list[str]:
-    """Which of the tasks to run an exported config was tuned on."""
-    from hc_ray.cli.config_loader import exported_config
-
-    tuned = exported_config(start).get("tuned_on") or ()
-    among, planned = sum(task.name in tuned for task in plan.taken), len(plan.taken)
-    told = f"{start}: tuned on {among} of these {planned} tasks"
-    return [f"{told}, whose pass rates say too much of it (docs/protocol.md)" if among else told] if tuned else []
-
-
-def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as_json: bool) -> int:
+def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
     """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
     exit code."""
     from hc_ray.reports.progress import counted
@@ -147,7 +131,7 @@ def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as
         for problem in ended.problems:
             say(f"note: {problem}", style="yellow")
         if not as_json:
-            tell_result(summary, out=ended.out)
+            tell_result(ended.report, out=ended.out)
             say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
         if ended.interrupted:
             left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
@@ -155,7 +139,7 @@ def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as
             told = f"interrupted: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}"
             say(told, style="yellow")
     if as_json:
-        print_json({**ended.model_dump(mode="json"), "report": summary})
+        print_json(ended.model_dump(mode="json"))
     return 130 if ended.interrupted else 3 if ended.unscored or ended.stopped else 0
 
 
@@ -195,7 +179,7 @@ def _climb(
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.progress import counted
     from hc_ray.reports.report import stored_json
-    from hc_ray.reports.terminal import Progress, say
+    from hc_ray.reports.terminal import Progress, say, waiting
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
@@ -222,7 +206,7 @@ def _climb(
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=watch, tell=tell,
+                plan, watch=watch, waiting=waiting, tell=tell,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:

@@ -29,7 +29,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Explain one trial. Prints instruction, self-tests, pass matrix, candidates, and why one of them was submitted;
-    -v adds every prompt."""
+    -v shows long texts whole, and adds every prompt."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.reports.report import rows_of
     from hc_ray.stores.sweep_directory import SweepStore

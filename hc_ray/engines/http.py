@@ -82,24 +82,19 @@ class HttpModel(RemoteModel[Clients]):
         except (ValueError, KeyError, TypeError):
             return None
 
-    async def models(self) -> tuple[str, ...]:
-        """Names that the server lists; empty where it lists none. Raises ``EngineError`` when it cannot be reached."""
+    async def models(self) -> dict[str, int | None]:
+        """Name of each model that the server lists → tokens of context, where it says them, as vLLM and SGLang do.
+        Raises ``EngineError`` when it cannot be reached, or refuses the key."""
         answer = await self._send("GET", f"{self._base_url}/models", None)
         if answer.status_code in (401, 403):
             raise self._failure(answer)
-        try:
-            return tuple(str(entry["id"]) for entry in answer.json()["data"])
-        except (ValueError, KeyError, TypeError):
-            return ()
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            listed = {str(entry["id"]): entry.get("max_model_len") for entry in answer.json()["data"]}
+            return {name: tokens if isinstance(tokens, int) else None for name, tokens in listed.items()}
+        return {}
 
     async def context(self) -> int | None:
-        """Tokens of context that the server says to have: vLLM and SGLang with the model's name, llama.cpp at
-        ``/props``; None where it says none."""
-        listed = await self._send("GET", f"{self._base_url}/models", None)
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            for entry in listed.json()["data"]:
-                if entry.get("id") == self.model and isinstance(entry.get("max_model_len"), int):
-                    return int(entry["max_model_len"])
+        """Tokens of context that a llama.cpp server says to have at ``/props``; None where it says none."""
         # What has no such page says so as it likes.
         with contextlib.suppress(ValueError, KeyError, TypeError, EngineError):
             props = await self._send("GET", f"{_root(self._base_url)}/props", None)

@@ -37,7 +37,7 @@ async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: fl
     answers = await asyncio.gather(*(_within(first, model.attempt(endpoint, body)) for endpoint, body in asked))
     has_chat, has_text = isinstance(answers[0], dict), isinstance(answers[2], dict)
     if not has_chat and not has_text:
-        listed = f"; it lists {', '.join(names[:8])}" if names and model.model not in names else ""
+        listed = f"; it lists {', '.join(list(names)[:8])}" if names and model.model not in names else ""
         raise EngineError(f"{model.shown_url} answers neither chat nor completions: {answers[0]}{listed}")
     pairs = [
         [one for one in pair if isinstance(one, dict)]
@@ -46,8 +46,9 @@ async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: fl
     ]
     endpoint, body = ("completions", text) if has_text else ("chat/completions", chat)
     schema, calls, context = await asyncio.gather(
-        _obeys_schema(model, has_chat), _calls_tools(model, has_chat), _context(model, body, endpoint)
-    )
+        _obeys_schema(model, has_chat), _calls_tools(model, has_chat),
+        _context(model, names.get(model.model), body, endpoint),
+    )  # fmt: skip
     spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if isinstance(answer, dict)]
     accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
@@ -58,7 +59,7 @@ async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: fl
         usage=all(bool(pair[0].get("usage", {}).get("prompt_tokens")) for pair in pairs),
         tools=calls,
         context=context,
-        models=names,
+        models=tuple(names),
         sampling=accepted,
         refused=rejected if schema is not None else (*rejected, SCHEMA_FIELD),
     )
@@ -87,10 +88,10 @@ async def _calls_tools(model: HttpModel, chat: bool) -> bool:
         return False
 
 
-async def _context(model: HttpModel, body: Mapping[str, Any], endpoint: str) -> int | None:
-    """The context that the server says to have; where it says none, what it counts of a long prompt: some cut the
-    beginning off in silence. None where neither tells it."""
-    if (told := await model.context()) is not None:
+async def _context(model: HttpModel, listed: int | None, body: Mapping[str, Any], endpoint: str) -> int | None:
+    """The context that the server lists or says to have; where it says none, what it counts of a long prompt: some cut
+    the beginning off in silence. None where nothing tells it."""
+    if (told := listed if listed is not None else await model.context()) is not None:
         return told
     for words in _LONG:
         text = _WORD * words

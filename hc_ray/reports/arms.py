@@ -1,12 +1,13 @@
 """The arms of a report: agents under configs, how they are named, and the sweep directories they come from."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import digest_of, flattened
 from hc_ray.domain.variants import AXES, labels, titled
+from hc_ray.reports.progress import counted
 
 Data = dict[str, Any]
 T = TypeVar("T")
@@ -59,6 +60,18 @@ def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequen
         row["config"], row["label"] = titles[row["agent"], row["config_hash"]]
 
 
+def tuned(on: Collection[str], tasks: Collection[str]) -> list[str]:
+    """What must be said of the rates of a config that was chosen by its verdicts ``on`` some tasks."""
+    told = f"tuned on {sum(task in on for task in tasks)} of these {counted(len(tasks), 'task')}"
+    return (
+        [f"{told}, whose pass rates say too much of it (docs/protocol.md)"]
+        if {*on} & {*tasks}
+        else [told]
+        if on
+        else []
+    )
+
+
 def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tuple[Data, list[Data], list[Data]]:
     """Several sweeps of one dataset, by the names of their directories, as one: its ``sweep.json``, rows and configs. A
     trial that is in several counts once, scored if one of them is. Raises ``OutputError``."""
@@ -87,6 +100,7 @@ def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tupl
         "sweep_id": digest_of([sweep.get("sweep_id") for sweep in sweeps.values()])[:16],
         "planned_trials": sum(planned) - repeated if all(planned) else None,
         "holdout_looks": max((one["holdout_looks"] for one in sweeps.values() if one.get("holdout_looks")), default=0),
+        "tuned_on": sorted({task for one in sweeps.values() for task in one.get("tuned_on") or ()}),
         "directories": list(sweeps),
         "repeated": repeated,
     }

@@ -3,7 +3,7 @@ used the processors. From the journal's ``engine_use`` and ``processor_use`` eve
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.ports import Store
@@ -29,7 +29,7 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     accounts: list[dict[str, Any]] = []
     spans: list[dict[str, Any]] = []
     ended: dict[str, float] = {}
-    for event in _events(store):
+    for event in events_of(store, *_TOLD):
         if event["type"] == "trial_complete":
             ended[event["trial"]] = event["at"]
         else:
@@ -45,10 +45,12 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
 
 
-def _events(store: Store) -> Iterable[dict[str, Any]]:
+def events_of(store: Store, *signs: bytes) -> Iterator[dict[str, Any]]:
+    """The journal's events in whose lines one of these stands: a large sweep has millions of others. Half a line is
+    passed over."""
     for path in store.list("events"):
         for line in store.read(path).splitlines():
-            if any(sign in line for sign in _TOLD):
+            if any(sign in line for sign in signs):
                 try:
                     yield json.loads(line)
                 except ValueError:

@@ -5,6 +5,7 @@ colours of the page, which follow light and dark."""
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from heapq import heappop, heappush
 from statistics import pstdev
 from typing import Any, NamedTuple
 
@@ -172,15 +173,18 @@ def timeline(rows: Sequence[Data]) -> str:
         return ""
     first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
     tones = {"True": "good", "False": "bad", "None": "soft"}
-    lanes: list[float] = []
+    lanes, busy, free = 0, list[tuple[float, int]](), list[int]()
     bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
     for start, end, outcome in times:
-        lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
-        lanes[lane:lane + 1] = [end]  # fmt: skip
+        while busy and busy[0][0] <= start:
+            heappush(free, heappop(busy)[1])
+        lane = heappop(free) if free else lanes
+        lanes = max(lanes, lane + 1)
+        heappush(busy, (end, lane))
         bars[tones[outcome]].append((lane, start - first, end - first))
     legend = draw("keys", {"passed": "good", "failed": "bad", "unscored": "soft"})
-    says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
-    return draw("figure", "Trials over time", draw("spans", bars, len(lanes), total) + legend, says)
+    says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {lanes} at a time."
+    return draw("figure", "Trials over time", draw("spans", bars, lanes, total) + legend, says)
 
 
 def slots(found: Data | None) -> str:

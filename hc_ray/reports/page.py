@@ -17,6 +17,7 @@ TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "a
          "fail": "bad", "ok": "good", "refused": "warn", "unscored": "warn"}  # fmt: skip
 """Words that say good or bad, in cells and of sentences."""
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 class Section(NamedTuple):
@@ -49,6 +50,13 @@ def _template() -> Any:
     environment = Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"TONES": TONES, "QUARTERS": QUARTERS}
     return environment.get_template("page.html").module
+
+
+def printable(text: str) -> str:
+    """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
+    control character becomes its picture; line ends and tabs stay."""
+    shown = text.replace("\r\n", "\n").translate(_PICTURES)
+    return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:

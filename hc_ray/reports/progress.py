@@ -196,9 +196,9 @@ class SweepState:
     def elapsed(self) -> float:
         return self.now() - self.began
 
-    def silence(self) -> float | None:
-        """Seconds since the last event of any kind; None before the first."""
-        return None if self.last_heard is None else self.now() - self.last_heard
+    def silence(self) -> float:
+        """Seconds since the last event of any kind; 0 before the first."""
+        return 0.0 if self.last_heard is None else self.now() - self.last_heard
 
     def tokens_per_second(self) -> float | None:
         """Over the last ``WINDOW`` seconds; None before the first token."""

@@ -3,6 +3,7 @@ taken at their word (calibration), and what stands on how they were generated.
 
 A trial's own figure is the share of its suite that its submission passes."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -56,22 +57,26 @@ def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
     counts half. The interval resamples tasks; ``n`` counts those that have both."""
     found = []
     for group in groups:
-        right, wrong = ([score for score, passed in group if passed is side] for side in (True, False))
+        right, wrong = (sorted(score for score, passed in group if passed is side) for side in (True, False))
         if right and wrong:
-            won = sum((a > b) + 0.5 * (a == b) for a in right for b in wrong)
+            won = sum(bisect_left(wrong, one) + bisect_right(wrong, one) for one in right) / 2
             found.append((won, float(len(right) * len(wrong))))
     return estimators.resampled(found, lambda sums: sums[0] / sums[1])
 
 
 def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, Any]]:
     """Blind pass rate of ``hc`` by how its tests are generated, by split; configs that agree in it count as one."""
-    of_hash = {one["hash"]: {k: v for k, v in one["settings"].items() if k.startswith(TESTGEN)} for one in declared}
-    known = {digest_of(settings): settings for settings in of_hash.values()}
+    known: dict[str, Row] = {}
+    of_hash: dict[str, str] = {}
+    for one in declared:
+        settings = {key: value for key, value in one["settings"].items() if key.startswith(TESTGEN)}
+        of_hash[one["hash"]] = digest_of(settings)
+        known[of_hash[one["hash"]]] = settings
     named = dict(zip(known, labels(list(known.values()), (TESTGEN.rstrip("."),)), strict=True))
     scored = [
         row for row in rows if row["agent"] == "hc" and row["passed"] is not None and row["config_hash"] in of_hash
     ]
-    groups = grouped(scored, lambda row: (digest_of(of_hash[row["config_hash"]]), row["split"]))
+    groups = grouped(scored, lambda row: (of_hash[row["config_hash"]], row["split"]))
     return [
         {"testgen": named[digest] or "the same in all configs", "split": split,
          "configs": len({row["config_hash"] for row in own}), "trials": len(own),

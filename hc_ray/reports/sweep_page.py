@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.value import flattened
+from hc_ray.reports.arms import tuned
 from hc_ray.reports.audit_section import definitions_section, quality_section
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_lines
@@ -37,7 +38,7 @@ def html(summary: Data) -> str:
     nothing = "Nothing to compare: fewer than two agents or configs with a model finished a trial."
     parts = [
         head._replace(title=""),
-        *agent_sections(summary["configs"]), draw("reading"),
+        *agent_sections(summary["configs"]), tuned_section(summary), draw("reading"),
         Section("Comparisons", after=() if summary["comparisons"] else (nothing,), tone="claim"),
         *compared, _pairs(summary["comparisons"]), alarms,
         draw("plots", "Figures", figures(summary)), heat_map(summary), timeline(summary["trials"]),
@@ -52,6 +53,7 @@ def html(summary: Data) -> str:
 
 def _results(summary: Data) -> Iterator[Section]:
     yield from agent_sections(summary["configs"])
+    yield tuned_section(summary)
     yield from comparison_sections(summary)
 
 
@@ -113,6 +115,12 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
     if multipliers := {str(one["timeout_multiplier"]) for one in configs} - {"1.0", "None"}:
         warnings.append(f"time limits multiplied by {', '.join(sorted(multipliers))}")
     yield Section("", after=warnings, tone="warn")
+
+
+def tuned_section(summary: Data) -> Section:
+    """Whether the config was chosen by its verdicts on these tasks."""
+    tasks = {row["task"] for row in summary["trials"]}
+    return Section("", after=tuned(summary["sweep"]["tuned_on"], tasks), tone="warn")
 
 
 def comparison_sections(summary: Data) -> Iterator[Section]:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, Literal
 
 from rich.console import Console, ConsoleRenderable, Group, RenderableType
@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
-from hc_ray.reports.page import TONES, VERDICTS, Section
+from hc_ray.reports.page import TONES, VERDICTS, Section, printable
 from hc_ray.reports.progress import SweepState, clock, counted
 
 PLAIN_WIDTH = 160
@@ -35,9 +35,6 @@ MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
 """Tone → style."""
-
-
-_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 class _Patient(Console):
@@ -59,16 +56,8 @@ def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = No
     _console(stream).print(Text(printable(text), style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
 
 
-def printable(text: str) -> str:
-    """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
-    control character becomes its picture; line ends and tabs stay."""
-    shown = text.replace("\r\n", "\n").translate(_PICTURES)
-    return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
-
-
 def heading(text: str) -> None:
-    say()
-    say(text, style="bold")
+    say(f"\n{text}", style="bold")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
@@ -163,8 +152,8 @@ class Progress:
     def emit(self, event: Event) -> None:
         """Take one event into the picture; print a line for what is worth one."""
         with self._lock:
-            shown = self.state.task_of(event.trial)
-            self.state.take(event)
+            state, shown = self.state, self.state.task_of(event.trial)
+            state.take(event)
             if isinstance(event, TrialComplete):
                 word = VERDICTS[event.passed]
                 self._line(self._finished(event, shown, word), STYLES[TONES[word]])
@@ -176,8 +165,9 @@ class Progress:
                 self._line(f"error  {shown or 'sweep'}: {told}{again}{when}", "red")
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
-            elif self._live is None and self.state.running and self.state.now() - self._spoke >= QUIET:
-                self._line(f"         {self._standing()}", "dim")
+            elif self._live is None and state.running and state.now() - self._spoke >= QUIET:
+                under_way = f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens"
+                self._line(f"         {under_way}, {clock(state.elapsed())} elapsed", "dim")
 
     def starting(self) -> None:
         """Say that engines and sandboxes start, where no panel does."""
@@ -191,17 +181,16 @@ class Progress:
             if self._live is None:
                 self._line(f"{step} …", "dim")
 
+    def _step_taken(self) -> str:
+        """The step that is done beside the trials, and how long it has taken."""
+        return f"{self.state.step}, {clock(self.state.now() - self.state.step_began)}"
+
     def _finished(self, event: TrialComplete, shown: str, word: str) -> str:
         state = self.state
         progress = "" if event.progress is None else f", self-tests {event.progress:.0%}"
         left = state.remaining_seconds()
         eta = "" if left is None or state.done >= state.total else f", {clock(left)} left"
         return f"{word:<9}{shown or event.trial}{progress}  [{state.done}/{state.total}{eta}]"
-
-    def _standing(self) -> str:
-        state = self.state
-        return (f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens, "
-                f"{clock(state.elapsed())} elapsed")  # fmt: skip
 
     def _line(self, text: str, style: str) -> None:
         self._spoke = self.state.now()
@@ -211,9 +200,10 @@ class Progress:
         """The panel as it stands: overall bar, then the running trials."""
         with self._lock:
             state = self.state
+            if not state.total and state.step is not None:
+                return Text(self._step_taken(), style="dim")
             left = state.remaining_seconds()
             rate = state.tokens_per_second()
-            silent = state.silence()
             head = Table.grid(padding=(0, 2))
             head.add_row(
                 ProgressBar(total=max(1, state.total), completed=state.done, width=36),
@@ -222,17 +212,17 @@ class Progress:
                 Text(f"{state.failed} failed", style="red"),
                 Text(f"{state.unscored} unscored", style="yellow" if state.unscored else "dim"),
             )
-            late = state.step is None and silent is not None and silent > QUIET
+            late = state.step is None and state.silence() > QUIET
             facts = [f"{clock(state.elapsed())} elapsed"]
             if state.step is None:
                 facts.append("estimating time left" if left is None else f"about {clock(left)} left")
             told = "" if rate is None or state.step is not None else f" ({rate:.0f} tokens/s)"
             facts.append(f"{state.tokens:,} tokens{told}")
-            if late and silent is not None:
-                facts.append(f"nothing heard for {clock(silent)}")
+            if late:
+                facts.append(f"nothing heard for {clock(state.silence())}")
             parts: list[RenderableType] = [head, Text(" · ".join(facts), style="yellow" if late else "dim")]
             if state.step is not None:
-                parts.append(Text(f"{state.step}, {clock(state.now() - state.step_began)}", style="bold"))
+                parts.append(Text(self._step_taken(), style="bold"))
             elif state.running:
                 parts += [_short(line, "dim") for line in (*state.crew.engines, *state.crew.queues)]
                 if state.crew.tells:
@@ -265,6 +255,19 @@ class Progress:
         if len(trials) > room:
             grid.add_row(_short(f"and {len(trials) - room} more", "dim"))
         return grid
+
+
+@contextlib.contextmanager
+def waiting(what: str, **shown: Any) -> Iterator[None]:
+    """Say what is waited for and how long it takes: in a panel, elsewhere when it begins and when it ends. ``shown`` as
+    of ``Progress``."""
+    with Progress(0, **shown) as progress:
+        progress.doing(what)
+        try:
+            yield
+        finally:
+            if progress._live is None:
+                progress._line(progress._step_taken(), "dim")
 
 
 def _short(text: str, style: str = "") -> Text:

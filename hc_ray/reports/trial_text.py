@@ -8,11 +8,14 @@ from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
+LINES, CHARACTERS, FILES = 80, 8000, 20
+"""Of a text, and of a candidate, as far as they are shown to who does not ask for all."""
 INPUTS = "→ ?: an input without an expected value; candidates pass where they run, and are compared with each other."
 
 
 def tell(trial: Data, *, out: str = "OUT", verbose: bool = False) -> None:
-    """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` adds every prompt and answer."""
+    """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` shows long texts whole, and adds every
+    prompt and answer."""
     for section in _sections(trial, out, verbose=verbose):
         terminal.tell(section)
 
@@ -21,13 +24,13 @@ def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
     where = f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}"
     yield Section(trial["trial"], notes=[where], tone="plain")
     instruction = trial["instruction"] or "not stored: this agent does not read it"
-    yield Section("Instruction", notes=[instruction], tone="plain")
+    yield _text("Instruction", instruction, whole=verbose)
     yield from _of_suite(trial["suite"])
-    yield from _of_candidates(trial)
+    yield from _of_candidates(trial, whole=verbose)
     if attempts := trial["failed_attempts"]:
         traces = [one["trace"].rstrip() for one in attempts if verbose and one["trace"]]
         yield _attempts(attempts)._replace(after=traces)
-    yield Section("Selection", notes=[_why(trial)], tone="plain")
+    yield Section("Selection", notes=[_why(trial, whole=verbose)], tone="plain")
     yield Section("Verdict", notes=[_verdict(trial)], tone=VERDICTS[trial["passed"]])
     if wrong := UNEXPECTED.get((trial["agent"], trial["passed"])):
         unsealed = f"to see what they printed: hc-ray unseal {out}/{trial['trial']}"
@@ -37,6 +40,18 @@ def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
     for exchange in trial["exchanges"] if verbose else ():
         title = f"{exchange['of']} · {exchange['purpose'] or ''} · {exchange['source']}"
         yield Section(title, notes=[exchange["message"]], tone="plain")
+
+
+def _text(title: str, text: str, *, whole: bool) -> Section:
+    """A text, or its beginning and how much more there is."""
+    text = text.rstrip("\n")
+    shown = text if whole else "\n".join(text.split("\n", LINES)[:LINES])[:CHARACTERS]
+    left = len(text) - len(shown)
+    return Section(title, notes=[shown, *_more(left, "character")], tone="plain")
+
+
+def _more(left: int, noun: str) -> list[str]:
+    return [f"… and {left:,} more {noun}s (-v shows all)"] if left else []
 
 
 def _attempts(attempts: Sequence[Data]) -> Section:
@@ -102,7 +117,7 @@ def _asks(test: Data) -> str:
     return line if len(line) <= 70 else line[:67] + "..."
 
 
-def _of_candidates(trial: Data) -> Iterator[Section]:
+def _of_candidates(trial: Data, *, whole: bool) -> Iterator[Section]:
     candidates: Sequence[Data] = trial["candidates"]
     if not candidates:
         yield Section("Candidates: 0", notes=("none: this agent uses no model",))
@@ -117,10 +132,10 @@ def _of_candidates(trial: Data) -> Iterator[Section]:
     if total:
         yield _matrix(trial["matrix"], {one["id"] for one in different}, tests)
     for one in different:
-        yield from _result(one)
+        yield from _result(one, whole=whole)
 
 
-def _result(one: Data) -> Iterator[Section]:
+def _result(one: Data, *, whole: bool) -> Iterator[Section]:
     """What a candidate made: its difference to its parent, else its files."""
     name = f"{one['id']}{' (submitted)' if one['chosen'] else ''}"
     made = [(f"diff to {one['parent']}", one["diff"])]
@@ -129,10 +144,12 @@ def _result(one: Data) -> Iterator[Section]:
         made = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
     odd = [f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)]
     if odd:
-        yield Section(f"{name}: what is no text", notes=odd, tone="plain")
-    for what, text in made:
-        if not text.startswith(NO_TEXT):
-            yield Section(f"{name}: {what}", notes=[text.rstrip("\n")], tone="plain")
+        yield _text(f"{name}: what is no text", "\n".join(odd), whole=whole)
+    texts = [(what, text) for what, text in made if not text.startswith(NO_TEXT)]
+    shown = texts if whole else texts[:FILES]
+    for what, text in shown:
+        yield _text(f"{name}: {what}", text, whole=whole)
+    yield Section("", notes=_more(len(texts) - len(shown), "file"), tone="plain")
 
 
 def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
@@ -169,10 +186,12 @@ def _note(candidate: Data) -> str:
     return f"same as {candidate['duplicate_of']}" if candidate.get("duplicate_of") else ""
 
 
-def _why(trial: Data) -> str:
+def _why(trial: Data, *, whole: bool) -> str:
     selection = trial["selection"]
     if selection is None:
-        files = ", ".join(trial["submission"] or []) or "nothing"
+        changed = trial["submission"] or []
+        left = 0 if whole else len(changed[FILES:])
+        files = ", ".join([*changed[: len(changed) - left], *_more(left, "file")]) or "nothing"
         ended = f"solution/solve.sh: {trial['solution']}; " if trial["solution"] else ""
         return f"no selection took place; {ended}the submission changes {files}"
     why = str(selection.get("why") or "no reason recorded").removeprefix(f"{selection.get('selector')}: ")

@@ -89,23 +89,21 @@ def mean_difference(differences: Sequence[float], *, seed: int = 0) -> tuple[flo
 def pass_at_k(n: int, passes: int, k: int) -> float:
     """Unbiased pass@k from ``n`` samples with ``passes`` successes: 1 - C(n-c, k) / C(n, k). Needs 1 ≤ k ≤ n. Of a
     pool it is also the chance that ``k`` of its samples hold a right one: the ceiling of every selector (oracle@k)."""
-    if not 1 <= k <= n or not 0 <= passes <= n:
-        raise ValueError(f"pass@{k} needs 1 <= k <= n and 0 <= passes <= n (n={n}, passes={passes})")
     return 1.0 - math.comb(n - passes, k) / math.comb(n, k)
 
 
 def best_at_k(passed: Sequence[bool], scores: Sequence[float], k: int) -> float:
     """The chance that of ``k`` samples drawn without replacement from a pool the one with the highest score is right,
-    averaged over ties. Exact: those with equal scores are equally likely to be drawn."""
-    n = len(passed)
-    if not 1 <= k <= n:
-        raise ValueError(f"best@{k} needs 1 <= k <= {n}")
-    right = 0.0
-    for score in sorted(set(scores)):
-        level = [bit for bit, own in zip(passed, scores, strict=True) if own == score]
-        less = sum(own < score for own in scores)
-        right += (math.comb(less + len(level), k) - math.comb(less, k)) * sum(level) / len(level)
-    return right / math.comb(n, k)
+    averaged over ties. Exact: those with equal scores are equally likely to be drawn. Needs 1 ≤ k ≤ n."""
+    levels: dict[float, list[bool]] = {}
+    for bit, score in zip(passed, scores, strict=True):
+        levels.setdefault(score, []).append(bit)
+    right, less = 0.0, 0
+    for _, level in sorted(levels.items()):
+        upto = less + len(level)
+        right += (math.comb(upto, k) - math.comb(less, k)) * sum(level) / len(level)
+        less = upto
+    return right / math.comb(len(passed), k)
 
 
 def selection_efficiency(chosen: float | None, mean: float | None, oracle: float | None) -> float | None:

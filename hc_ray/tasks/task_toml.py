@@ -7,10 +7,10 @@ fault as data, so that one bad task never hides another. Unknown keys are tolera
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from hc_ray.tasks.task_sections import (
     AgentSection,
@@ -75,19 +75,12 @@ def _unknown(data: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...]:
-    listed = data.get("artifacts", [])
-    remedy = 'write paths, or tables with a "source"'
-    if not isinstance(listed, list):
-        faults.append(Fault(field="artifacts", says="is not a list", remedy=remedy))
+    try:
+        return tuple(TypeAdapter(list[Artifact]).validate_python(data.get("artifacts", [])))
+    except ValidationError as error:
+        remedy = 'write a list of paths, or of tables with a "source"'
+        faults += [Fault(field="artifacts", says=_says(one), remedy=remedy) for one in error.errors(include_url=False)]
         return ()
-    found = []
-    for one in listed:
-        try:
-            found.append(Artifact.model_validate(one))
-        except ValidationError as error:
-            says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            faults.append(Fault(field="artifacts", says=says, remedy=remedy))
-    return tuple(found)
 
 
 def _section(kind: type[Section], name: str, data: dict[str, Any], faults: list[Fault]) -> Section:
@@ -101,11 +94,13 @@ def _section(kind: type[Section], name: str, data: dict[str, Any], faults: list[
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             where = ".".join([name, *(str(part) for part in problem["loc"] if part not in ("str", "int"))])
-            says = problem["msg"].removeprefix("Value error, ")
-            if not isinstance(problem["input"], dict):
-                says = f"{says} (it is {problem['input']!r})"
-            faults.append(Fault(field=where, says=says, remedy=_remedy(kind, problem["loc"])))
+            faults.append(Fault(field=where, says=_says(problem), remedy=_remedy(kind, problem["loc"])))
         return kind()
+
+
+def _says(problem: Mapping[str, Any]) -> str:
+    says = str(problem["msg"]).removeprefix("Value error, ")
+    return says if isinstance(problem["input"], dict) else f"{says} (it is {problem['input']!r})"
 
 
 def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:

@@ -60,6 +60,7 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     assert (path["knob"], path["after"]) == ("solver.hint", HINT)
     stages = [purpose.split(": ")[0] for purpose in all_of_it.purposes]
     assert all_of_it.purposes[0] == "generation 1, race: the incumbent (control)"
+    assert all_of_it.waited == ["asking the meta-reasoner"] * 2
     assert stages[1:4] == ["generation 1, race", "generation 1, confirmation", "generation 2, race"]
     assert path["evidence"][-1]["delta"] == 1.0
     reasons = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]

@@ -191,6 +191,6 @@ def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4, tasks: in
     models = {"solver": (engine, PROFILE, "null"), "tester": (engine, PROFILE, "null")}
     return Plan(
         out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
-        sealed_digest="null", taken=taken, refused=(), trials=keys, models=models, split="dev", sandbox="null",
+        sealed_digest="null", taken=taken, refused=(), trials=keys, models=models, sandbox="null",
         sandbox_why="nothing runs", place="laptop",
     )  # fmt: skip

@@ -48,13 +48,18 @@ class Watch:
 
     def __init__(self, last=-1):
         self.last, self.ended = last, 0
-        self.purposes = []
+        self.purposes, self.waited = [], []
         self.end = lambda: signal.raise_signal(signal.SIGINT)
 
     @contextmanager
     def __call__(self, trials, purpose):
         self.purposes.append(purpose)
         yield self
+
+    @contextmanager
+    def waiting(self, what):
+        self.waited.append(what)
+        yield
 
     def emit(self, event):
         if isinstance(event, TrialComplete):
@@ -76,4 +81,5 @@ def given(tmp_path):
 
 def climbed(given, watch, *, resume=False, world=None):
     plan = climb.prepare(SweepConfig.model_validate(given), resume=resume)
-    return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=world or World())
+    return climb.run(plan, watch=watch, waiting=watch.waiting, tell=lambda record: None, note=pytest.fail,
+                     cluster=world or World())  # fmt: skip

@@ -1,6 +1,7 @@
 """The best config of several sweeps is ranked on dev, exported with a seal, and where ``sweep --from`` starts."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,15 @@ from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.value import flattened
 from hc_ray.domain.variants import AXES
 from hc_ray.reports.best import best, exported, stats
+from hc_ray.reports.report import html, summarise, summarise_several
+from hc_ray.reports.sweep_page import tell_report, tell_result
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.driver.plan import prepare
+from hc_ray_actors.driver.results import write_sweep
 from tests.fakes import sweepdir
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.screen import said
+from tests.fakes.tasks import make_tasks
 
 NARROW, WIDE = "a" * 64, "b" * 64
 
@@ -72,11 +81,15 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     config = load_config(base=exported_config("best.yaml")["settings"])
     assert (config.agents, config.dataset, config.split) == (("hc",), "starter", "dev")
     assert config.solver == SolverConfig(samples=8)
-    assert cli.run(["sweep", "--from", "best.yaml", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
+    read, write = os.pipe()  # it can be read once, as a shell's <(...)
+    os.write(write, Path("best.yaml").read_bytes())
+    os.close(write)
+    assert cli.run(["sweep", "--from", f"/dev/fd/{read}", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
                     "--script", "tests.fakes.scripts:echo", "--set", "solver.samples=5"]) == 0  # fmt: skip
+    os.close(read)
     told = json.loads(capsys.readouterr().out)
     planned = told["config"]
-    assert any("tuned on 0 of these 1 tasks" in note for note in told["notes"]), told["notes"]
+    assert any("tuned on 0 of these 1 task" in note for note in told["notes"]), told["notes"]
     assert (planned["agents"], planned["solver"]["samples"]) == (["hc"], 5)
     assert cli.run(["sweep", "demo", "--from", "best.yaml"]) == 2
     assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
@@ -88,6 +101,25 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
         Path("best.yaml").write_text(wrong)
         with pytest.raises(ConfigError, match=says):
             exported_config("best.yaml")
+
+
+def test_the_report_of_a_sweep_that_starts_at_an_exported_config_says_which_tasks_that_was_tuned_on(tmp_path):
+    make_tasks(tmp_path / "set", 2)
+    config = SweepConfig(dataset=str(tmp_path / "set"), agents=("nop",), sandbox="bwrap", out=str(tmp_path / "out"))
+    with data_home():
+        first, second = (task.name for task in prepare(config).taken)
+        plan = prepare(config, tuned_on=[first, "another"])
+    store = SweepStore(plan.out)
+    write_sweep(store, plan, 0)
+    for place, task in enumerate((first, second)):
+        sweepdir.add_trial(store, task, "hc", bool(place))
+    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates say too much of it"
+    assert any(told in note for note in plan.notes) and summary["sweep"]["tuned_on"] == [first, "another"]
+    both = summarise_several({"x": store, "y": store})
+    for text in (said(tell_report, summary), said(tell_result, summary, out="OUT"), html(summary)):
+        assert told in text
+    assert both["sweep"]["tuned_on"] == [first, "another"]
+    assert "tuned on" not in said(tell_report, summarise(sweepdir.demo_like()))
 
 
 def test_what_cannot_be_ranked_is_told_in_one_line():

@@ -10,9 +10,11 @@ from hc_ray.domain.config import EngineConfig, Sampling, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
+from hc_ray.domain.value import changed
 from hc_ray.engines.catalogue import catalogue, remote_profile_path
 from hc_ray.engines.profiles import WHOLE_CONTEXT
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
+from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine, located
@@ -73,7 +75,22 @@ def test_a_plan_asks_a_server_without_chat_for_completions_by_the_profile_that_n
     assert note.endswith("base supports only completions, not chat; prompts use the completion format")
 
 
-@pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts"])
+@pytest.mark.parametrize(("key", "value"), [
+    ("solver.agent_style", "loop"), ("solver.testgen.style", "files"), ("solver.decompose", "model"),
+])  # fmt: skip
+def test_a_plan_refuses_what_needs_chat_on_a_server_that_has_none_with_the_remedy(key, value):
+    with EngineServer(echo_request, endpoints=("/v1/completions", "/v1/models"), models=("base",)) as server:
+        config = SweepConfig(engine=engine(server, "base", context_tokens=8192))
+        asked = SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), {key: value}))
+        assert settle(drafts(config))
+        with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, and base answers .*: leave {key} out, or"):
+            settle(drafts(asked))
+    with EngineServer(echo_request, endpoints=CHAT_ONLY, models=("base",)) as server:
+        assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
+
+
+@pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts",
+                                    "tests.fakes.scripts:", "tests.fakes.scripts.echo"])  # fmt: skip
 def test_a_plan_refuses_a_script_that_is_not_there(script):
     with pytest.raises(ConfigError, match=f"script '{script}': "):
         role_models(SweepConfig(engine=EngineConfig(kind="scripted", script=script)))

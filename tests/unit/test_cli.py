@@ -16,7 +16,7 @@ from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders
 from hc_ray_actors.integrations.mcp_workspace import kept
-from hc_ray_actors.jobs import single
+from hc_ray_actors.jobs import doctor, single
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import ran
@@ -253,6 +253,26 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
     assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
 
 
+@pytest.mark.parametrize(
+    ("fails", "lacks"),
+    [
+        ({"docker", "sandbox auto", "leftovers", "disk"}, []),
+        ({"bwrap", "model large"}, []),
+        ({"home"}, ["home"]),
+        ({"docker", "bwrap", "model small", "model large"}, ["a sandbox (docker or bwrap)", "a model"]),
+    ],
+    ids=["bubblewrap is enough", "Docker and one model are enough", "nothing runs without a home", "nothing works"],
+)
+def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monkeypatch, capsys):
+    names = ("platform", "home", "runner", "docker", "bwrap", "sandbox auto", "model small", "model large", "ray",
+             "leftovers", "disk")  # fmt: skip
+    found = [doctor.Finding(name=name, ok=name not in fails, says="") for name in names]
+    monkeypatch.setattr(doctor, "examine", lambda: found)
+    assert cli.run(["doctor"]) == (1 if lacks else 0)
+    told = capsys.readouterr().out
+    assert ("For a sweep this machine lacks" in told) is bool(lacks) and all(what in told for what in lacks)
+
+
 @pytest.mark.parametrize("inner", ["", "/inner"])
 def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, capsys, inner):
     (tmp_path / "file").touch()
@@ -263,7 +283,7 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     assert told.endswith(
         f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and that you can write to\n"
     )
-    assert cli.run(["doctor", "--json"]) == 0
+    assert cli.run(["doctor", "--json"]) == 1
     runner = next(one for one in json.loads(capsys.readouterr().out)["findings"] if one["name"] == "runner")
     assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that has room and that you can write to")
 

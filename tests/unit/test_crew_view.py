@@ -13,7 +13,6 @@ from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.node_probe import Slots
-from tests.fakes import sweepdir
 from tests.fakes.screen import drawn
 
 SANDBOX, VERIFIER = "sandbox_slot", "verifier_slot"
@@ -66,18 +65,14 @@ def test_on_a_single_node_the_live_display_tells_what_waits_for_a_slot():
     assert "sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)
 
 
-def test_of_trials_that_are_done_status_reads_their_errors_alone_and_the_last_event():
-    store = sweepdir.MemoryStore()
+def test_status_tells_the_same_from_the_journal_of_which_it_reads_errors_alone_of_trials_that_are_done(tmp_path):
+    store = SweepStore(str(tmp_path))
     broke = ErrorEvent(trial="done", text="it broke")
     told = [TurnStart(trial="done", turn=1, max_turns=2), broke, TurnStart(trial="runs", turn=1, max_turns=2),
             EVENTS[0], TurnStart(trial="done", turn=2, max_turns=2)]  # fmt: skip
     lines = b"\n".join(one.model_dump_json().encode() for one in told)
     store.write("events/000000.jsonl", lines + b'\n{"trial":"half a li')
     assert status._events(store, {b"done"}) == (told[1:4], told[-1])
-
-
-def test_status_tells_the_same_from_the_journal(tmp_path):
-    store = SweepStore(str(tmp_path))
     store.write("sweep.json", json.dumps({"schema_version": 1, "planned_trials": 2, "config": {}}).encode())
     lines = [event.model_copy(update={"at": 1.0}).model_dump_json() for event in EVENTS]
     store.write("events/000000.jsonl", "\n".join(lines).encode())

@@ -153,11 +153,15 @@ async def test_the_key_is_sent_and_shown_nowhere():
         await wrong.aclose()
 
 
-async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer():
+async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer_and_for_a_text_that_it_refuses():
     async with speaking(endpoints=("/v1/completions",)) as (server, model):
         assert await model.count_tokens("éé") == 2
         tried = len(server.requests)
         assert await model.count_tokens("seven b") == 3 and len(server.requests) == tried
+    async with speaking() as (server, model):
+        assert await model.count_tokens("one two three") == 3
+        server.failures.append(400)
+        assert [await model.count_tokens("one two three") for _ in range(2)] == [5, 3]
 
 
 async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch):
@@ -172,13 +176,6 @@ async def test_half_a_character_of_an_answer_can_be_sent_back():
         said = (await model.complete(CHAT)).text
         await model.complete(CHAT.model_copy(update={"messages": (Message(role="user", content=said),)}))
         assert server.bodies()[-1]["messages"][0]["content"] == said == r"half \ud83d"
-
-
-async def test_a_text_that_a_servers_tokenizer_refuses_is_estimated_alone():
-    async with speaking() as (server, model):
-        assert await model.count_tokens("one two three") == 3
-        server.failures.append(400)
-        assert [await model.count_tokens("one two three") for _ in range(2)] == [5, 3]
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hc_ray.domain.errors import ConfigError, ModelError
+from hc_ray.domain.errors import ModelError
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.prompt import Prompt
 from hc_ray.engines import catalogue, weights
-from hc_ray.engines.scripted import load_script
-from tests.fakes.scripts import echo
 
 NAME = "smollm2-135m-instruct"
 GGUF = b"GGUF" + bytes(range(256))
@@ -147,11 +144,3 @@ def test_what_a_name_stands_for_does_not_depend_on_weights_that_this_node_was_se
     path.write_bytes(GGUF[::-1])
     there = catalogue.resolve(str(path), sha256)
     assert (there.path, there.digest, there.measured) == (sent, sha256, False)
-
-
-def test_a_script_is_loaded_by_name_and_refused_where_there_is_none():
-    prompt = Prompt(role="solver", purpose="test", text="x")
-    assert load_script("tests.fakes.scripts:echo")(prompt) == echo(prompt)
-    for name in ("echo", "tests.fakes.scripts:", "tests.fakes.none:echo", "tests.fakes.scripts:not_a_function"):
-        with pytest.raises(ConfigError, match="script"):
-            load_script(name)

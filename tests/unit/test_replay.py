@@ -203,7 +203,9 @@ def test_a_selector_of_ones_own_is_replayed_like_ours(
     assert "own_agents has no none" in capsys.readouterr().err
 
 
-def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them() -> None:
+def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store = apart()
     complete_audit(store)
     summary = report.write(store)
@@ -215,11 +217,6 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
     told = page.partition("<h2>Selection</h2>")[2]
     assert all(name in told for name in SELECTORS) and "oracle selector" in told
     assert "In 1 of 1 trials every candidate has been graded" in told
-
-
-def test_the_report_command_replays_where_an_audit_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = apart()
-    complete_audit(store)
     folder = store.save(tmp_path / "sweep")
     for audited in (True, False):
         if not audited:

@@ -1,4 +1,5 @@
 import re
+import time
 from itertools import product
 from xml.etree import ElementTree
 
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.reports import report
-from hc_ray.reports.html_figures import TASKS, Plot, Point, Series, Strip, heat_map
+from hc_ray.reports.html_figures import TASKS, Plot, Point, Series, Strip, heat_map, timeline
 from hc_ray.reports.page import draw
 from hc_ray.reports.self_to_blind import auroc
 from hc_ray.reports.sweep_page import TRIALS
+from hc_ray.statistics import estimators
 from tests.fakes import sweepdir
 
 
@@ -49,6 +51,27 @@ def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half():
     levels = [[(0.2, True), (0.1, False)], [(0.9, False), (1.0, True)]]
     assert auroc(levels).value == 1.0 and auroc(levels).low is None
     assert auroc([[(0.5, True)], [(0.5, False)]]).value is None
+
+
+def test_a_trial_s_bar_lies_in_the_first_lane_that_is_free() -> None:
+    spans = [(0, 9), (1, 3), (2, 5), (3, 4), (4, 6), (5, 7), (10, 12)]
+    rows = [{"started_at": f"2026-11-21T10:00:{start:02}+00:00", "finished_at": f"2026-11-21T10:00:{end:02}+00:00",
+             "seconds": 1.0, "passed": True} for start, end in spans]  # fmt: skip
+    drawn = timeline(rows)
+    places = re.findall(r"M[\d.]+ (\d+)h", drawn)
+    assert "7 trials in 12 s, at most 3 at a time." in drawn
+    assert [sorted(set(places)).index(one) for one in places] == [0, 1, 2, 1, 1, 2, 0]
+
+
+def test_the_work_of_a_report_grows_with_its_trials_and_not_with_their_square() -> None:
+    row = {"started_at": "2026-11-21T10:00:00+00:00", "finished_at": "2026-11-21T11:00:00+00:00", "seconds": 1.0}
+    many = 40_000
+    began = time.process_time()
+    assert f"at most {many} at a time" in timeline([{**row, "passed": bool(place % 2)} for place in range(many)])
+    judged = auroc([[(place, place % 2 == 0) for place in range(many)]])
+    assert judged.value == pytest.approx(0.5, abs=0.01)
+    assert estimators.best_at_k([True] * many, [float(place) for place in range(many)], 1) == 1.0
+    assert time.process_time() - began < 10, "minutes where each is compared with every other"
 
 
 def test_self_tests_are_calibrated_by_split_and_testgen_configs_are_told_apart() -> None:

@@ -95,6 +95,31 @@ def test_a_program_is_shown_before_the_longer_data_that_it_made():
     assert text.index("c0.0: z.py") < text.index("c0.0: a.csv") and "\nb (removed)\n" in text
 
 
+@pytest.mark.parametrize(("text", "last"), [
+    ("".join(f"line {n}\n" for n in range(5000)), "line 4999"), ("x" * 99_000 + "end of it", "end of it"),
+], ids=["many lines", "one long line"])  # fmt: skip
+def test_of_a_long_text_a_piece_is_shown_and_all_of_it_when_asked_for(text, last):
+    about = described()
+    about["candidates"][0]["files"] = {"made.txt": text}
+    about["candidates"][1] |= {"parent": "c0.0", "diff": text}
+    about |= {"instruction": text}
+    short = told(about)
+    assert len(short) < 40_000 and last not in short and short.count(" more characters (-v shows all)") == 3
+    assert told(about, verbose=True).count(last) == 3
+
+
+def test_of_many_files_some_are_shown_and_all_when_asked_for():
+    about = described()
+    files = {f"made/{n:03}.txt": f"text {n}\n" for n in range(300)}
+    about["candidates"][0]["files"] = files
+    assert "… and 280 more files (-v shows all)" in told(about) and "made/299" not in told(about)
+    whole = told(about, verbose=True)
+    assert all(f"c0.0: {path}" in whole for path in files)
+    oracle = described("a", "oracle", True, of=sweepdir.add_trial) | {"submission": list(files)}
+    assert "and 280 more files" in told(oracle) and "made/299" not in told(oracle)
+    assert "made/299" in told(oracle, verbose=True)
+
+
 def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:
     store = sweepdir.demo_like()
     full = trial_view.find_trial(store, "t03__hc")

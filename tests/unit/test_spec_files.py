@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hc_ray.domain.task import Environment
 from hc_ray.spec.reading import read_spec
@@ -92,15 +90,3 @@ def test_files_come_in_order_of_first_mention_each_once_and_below_the_root_they_
     assert [file.exists for file in named(text)] == [True, False, False]
     root = Environment(workdir="/")
     assert paths("Use `/usr/bin/tool`, write /out.txt and `/srv/a.py`.", root) == ["out.txt", "srv/a.py"]
-
-
-_PIECES = st.sampled_from(["/app/", "x.py", "`", "/", ".", "..", " ", "\n", "*", "~", "a.b", "//", ":", "é", "\0", "-",
-                           "="])  # fmt: skip
-
-
-@settings(max_examples=200)
-@given(st.one_of(st.text(max_size=200), st.lists(_PIECES, max_size=30).map("".join)))
-def test_every_named_file_has_a_path_that_is_no_directory(text: str) -> None:
-    for workdir in ("/app", "/", ""):
-        for file in named(text, Environment(workdir=workdir)):
-            assert file.path.strip("/.") and not file.path.endswith("/")

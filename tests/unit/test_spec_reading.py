@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.task import Environment
+from hc_ray.spec.calls import call_in_normal_form
 from hc_ray.spec.markdown import blocks
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Run, Spec
@@ -119,15 +120,18 @@ _PIECES = st.sampled_from(
     ["`", "``", F, "\n", "\n\n", "- ", "1. ", "# ", "> ", "| a | b |\n", "|---|---|\n", "    ", "$ sh x.sh a", "Input:",
      "Output: `3`", "| Input | Output |\n", "f(", ")", "def f(a", " -> ", "== 3", ">>> f(1)", "assert f(2)", "/app/",
      "x.py", "<<EOF", "\\", "'", '"', "`sh x.sh 1` prints `2`", "é", "\0", "\r\n", "\u2028", "console\n", "bash\n",
-     "..."]
+     "...", "/", ".", "..", " ", "*", "~", "a.b", "//", ":", "-", "=", "(", "[", "]", "{", "}", "1,", "raises", "#"]
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=40).map("".join)))
-def test_arbitrary_text_is_read_without_a_crash(text: str) -> None:
-    spec = read_spec(text, BOATS)
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=40).map("".join)),
+       st.sampled_from([BOATS, Environment(workdir="/"), Environment(workdir="")]))  # fmt: skip
+def test_arbitrary_text_is_read_without_a_crash(text: str, environment: Environment) -> None:
+    spec = read_spec(text, environment)
     assert spec.instruction == text and all(isinstance(one, Call) and one.sentence for one in spec.calls)
+    assert all(call_in_normal_form(one.call, one.function) == one.call for one in spec.calls)
+    assert all(file.path.strip("/.") and not file.path.endswith("/") for file in spec.files)
     assert all(isinstance(one, Run) and (one.output is None or one.output.endswith("\n")) for one in spec.runs)
     assert all(one == " ".join(one.split()) and one for one in spec.sentences)
     assert all(signature.head for signature in spec.signatures)

@@ -108,8 +108,8 @@ def test_a_syntax_error_names_its_line_and_of_several_faults_all_are_told_beside
     ("[verifier]\ntimeout_sec = 'long'", "verifier.timeout_sec"),
     ("[verifier]\nenvironment_mode = 'shared'\n[verifier.environment]\ncpus = 1", "verifier"),
     ("[task]\nname = 'no-organisation'", "task.name"),
-    ("environment = 3", "environment"),
-    ("metadata = 3", "metadata"),
+    ("environment = 3", "environment"), ("metadata = 3", "metadata"), ("artifacts = 3", "artifacts"),
+    ("artifacts = [{source = ''}]", "artifacts"),
     ("version = 1", "schema_version"),
     ("[[steps]]\nname = 'one'", "steps"),
 ])  # fmt: skip

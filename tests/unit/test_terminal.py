@@ -6,9 +6,9 @@ from rich.console import Console
 
 from hc_ray.domain import events
 from hc_ray.reports import terminal
-from hc_ray.reports.page import Section
+from hc_ray.reports.page import Section, printable
 from hc_ray.reports.progress import SweepState, clock
-from hc_ray.reports.terminal import Progress, printable, say, table, tell
+from hc_ray.reports.terminal import Progress, say, table, tell, waiting
 from tests.fakes.screen import drawn, said
 
 
@@ -105,6 +105,20 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
     # There is nothing left to estimate, and nobody who should beat.
     assert "left" not in text and "heartbeat" not in text
+
+
+def test_what_is_waited_for_is_told_with_the_time_that_it_takes(monkeypatch):
+    stream, now = io.StringIO(), Clock()
+    with waiting("asking the meta-reasoner", stream=stream, now=now):
+        assert stream.getvalue() == "asking the meta-reasoner …\n"
+        now.time = 75
+    assert stream.getvalue().splitlines()[1:] == ["asking the meta-reasoner, 1 min 15 s"]
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    with waiting("asking the meta-reasoner", stream=stream, now=now):
+        now.time = 79
+    assert "…" not in stream.getvalue() and "asking the meta-reasoner, 4 s" in stream.getvalue()
 
 
 class Window:

@@ -1,13 +1,11 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from pydantic import BaseModel
 
 from hc_ray.cli.text import plan_data, tell_plan, tell_trial
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.task import Environment, RefusedTask, Task
-from hc_ray.reports.progress import counted
 from hc_ray.reports.report import summarise
 from hc_ray.reports.sweep_page import tell_result
 from hc_ray.statistics.estimators import minimal_detectable_effect
@@ -68,8 +66,3 @@ def test_a_changed_time_limit_stands_beside_the_scores_and_a_trial_names_its_san
               "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
     tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})
     assert "bwrap: Docker lacks x:1" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("count", "told"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
-def test_one_of_something_is_named_in_the_singular(count: int, told: str) -> None:
-    assert counted(count, "trial") == told

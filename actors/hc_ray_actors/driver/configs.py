@@ -2,7 +2,7 @@
 those of an agent that cannot tell them apart."""
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hc_ray.agent.prompt_formats import plan_text
@@ -23,6 +23,11 @@ _OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "m
 """Fields of ``SolverConfig`` that only ``hc`` reads."""
 _OF_SEVERAL = frozenset({"samples", "samples_max", "greedy", "temperatures"})
 """Those that ``raw`` does not read either: it asks for one candidate."""
+
+
+_IN_CHAT = {"solver": ("solver.agent_style", "loop"), "tester": ("solver.testgen.style", "files"),
+            "decomposer": ("solver.decompose", "model")}  # fmt: skip
+"""Role → the setting under which it asks in conversations alone."""
 
 
 class PlannedConfig(Value):
@@ -102,6 +107,7 @@ def _settled(draft: PlannedConfig, looked: Looked) -> tuple[PlannedConfig, tuple
     if models:
         own = settled(own, models["solver"][1], models["tester"][1])
         _has_effect(draft.changes, own, models["solver"][1])
+        _has_chat(own, models, looked)
     digests = {role: digest for role, (_, _, digest) in models.items()}
     prompts = {role: prompts_of(own.solver, role) for role in models}
     found = {
@@ -149,6 +155,18 @@ def _has_effect(changes: Collection[str], config: SweepConfig, profile: Profile)
         knob = KNOBS.get(key)
         if knob and (needs := knob.lacks(site)) and key.removeprefix("solver.") not in others:
             raise ConfigError(f"{key} has no effect with these settings; it needs: {', '.join(needs)}")
+
+
+def _has_chat(config: SweepConfig, models: Mapping[RoleName, Planned], looked: Looked) -> None:
+    """Raises ``ConfigError`` for a setting under which a role holds conversations with a server that has none."""
+    settings = flattened(config.model_dump(include={"solver"}))
+    for role, (engine, _, _) in models.items():
+        key, value = _IN_CHAT[role.partition("_")[0]]
+        if settings[key] == value and not all(one.chat for one in looked.get(engine, ())):
+            raise ConfigError(
+                f"{key}: {value} needs chat, and {engine.label} answers completions only: leave {key} out, or give the "
+                "server its model's chat template"
+            )
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import data_root
+from hc_ray.reports.arms import tuned
 from hc_ray.reports.report import stored_json
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.statistics.estimators import minimal_detectable_effect
@@ -60,6 +61,8 @@ class Plan(Value):
     refused: tuple[RefusedTask, ...]
     holdout: tuple[str, ...] = ()
     """Digests of the tasks taken that are held out: their verifier output is never written."""
+    tuned_on: tuple[str, ...] = ()
+    """Names of the tasks on whose verdicts the config was chosen; empty for one that nobody exported."""
     trials: tuple[TrialKey, ...]
     finished: tuple[str, ...] = ()
     """Names of the trials that are already there, with a verdict."""
@@ -69,7 +72,6 @@ class Plan(Value):
     """Names of those whose result cannot be read: they run again."""
     models: dict[RoleName, Planned]
     """Role → engine, profile, digest of model and profile, of the first config; empty when no agent asks a model."""
-    split: str
     holdout_looks: int = 0
     estimated_tokens: int | None = None
     estimated_seconds: float | None = None
@@ -107,10 +109,11 @@ class Plan(Value):
 
 
 def prepare(
-    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None
-) -> Plan:
-    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up. Raises
-    ``UserError`` for what the user can mend."""
+    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None,
+    tuned_on: Sequence[str] = (),
+) -> Plan:  # fmt: skip
+    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up;
+    ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -156,7 +159,6 @@ def prepare(
         unscored=tuple(sorted(found.unscored)),
         torn=tuple(sorted(found.torn)),
         models=models,
-        split=config.split,
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
         estimated_seconds=expected_seconds(tokens, len(open_trials), models),
@@ -166,7 +168,8 @@ def prepare(
         sandbox_why=choice.why,
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
         nodes=seen,
-        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks)),
+        tuned_on=tuple(tuned_on),
+        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks, tuned_on)),
     )
 
 
@@ -202,9 +205,9 @@ def _placed(
     """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
     none is left, ``PlatformError`` where no sandbox works."""
     tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
-    began = _began_with(resumed) if resumed and config.sandbox == "auto" else None
+    began = stored_json(SweepStore(resumed), "sweep.json") if resumed and config.sandbox == "auto" else None
     if began:
-        choice = choose(began, tasks, public_root, why="as this sweep began", here=here)
+        choice = choose(str(began["sandbox"]), tasks, public_root, why="as this sweep began", here=here)
     else:
         choice = choose(config.sandbox, tasks, public_root, here=here)
     if choice.backend == "bwrap" and bwrap_command.shows(folder):
@@ -225,12 +228,6 @@ def _placed(
             f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
         )
     return choice, tasks, refused
-
-
-def _began_with(out: str) -> str | None:
-    """The sandboxes that a sweep directory's trials were made in; None where there is no sweep."""
-    stored = stored_json(SweepStore(out), "sweep.json")
-    return None if stored is None else str(stored["sandbox"])
 
 
 def _trials(
@@ -281,9 +278,11 @@ def anywhere(uri: str | None) -> str | None:
 
 
 def _notes(
-    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task]
-) -> tuple[str, ...]:
-    notes, taken = [], {task.name for task in tasks}
+    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task],
+    tuned_on: Sequence[str] = (),
+) -> tuple[str, ...]:  # fmt: skip
+    taken = {task.name for task in tasks}
+    notes = tuned(tuned_on, taken)
     for says, names in unknown.items():
         if own := [name for name in names if name in taken]:
             notes.append(f"task.toml of {named(own)}: {says}")

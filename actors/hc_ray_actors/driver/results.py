@@ -47,10 +47,11 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
                 ],
                 "placement": plan.config.model_dump(mode="json", include=PLACEMENT),
                 "dataset": plan.dataset,
-                "split": plan.split,
+                "split": plan.config.split,
                 "holdout_looks": holdout_looks,
                 "tasks": [{"name": task.name, "digest": task.digest} for task in plan.taken],
                 "refused": [task.model_dump() for task in plan.refused],
+                "tuned_on": plan.tuned_on,
                 "sealed_digest": plan.sealed_digest,
                 "models": {
                     role: {

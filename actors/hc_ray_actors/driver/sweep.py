@@ -60,6 +60,8 @@ class SweepSummary(Value):
     """Id of the parent run in MLflow; None when tracking is off or failed."""
     problems: tuple[str, ...] = ()
     """What went wrong without spoiling the results: a tracker that did not answer, and the like."""
+    report: dict[str, Any] = {}
+    """As ``report --json``."""
 
 
 def run(
@@ -185,6 +187,7 @@ class _Sweep:
             stopped=stopped,
             tracked=tracked,
             problems=tuple(scrub(problem) for problem in self._problems),
+            report=summary,
         )
 
     def _derive(self) -> dict[str, Any]:
@@ -198,7 +201,7 @@ class _Sweep:
     def _look(self, todo: list[TrialKey]) -> int:
         """A model that runs on holdout tasks is a look, whatever comes of it. Answers how many looks were added."""
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
-        if self._plan.split != "holdout" or not asked:
+        if self._plan.config.split != "holdout" or not asked:
             return 0
         record_look(dataset_home(Path(self._plan.dataset)), sweep=self._plan.out, trials=len(asked))
         return 1

@@ -177,7 +177,7 @@ class Record:
         return {
             "agent": key.agent,
             "config_hash": key.config_hash,
-            "split": self.plan.split,
+            "split": self.plan.config.split,
             "seed": key.seed,
             "trial_key": key.digest,
             "bits": [bool(verdict.passed) for verdict in self.verdicts] if key.models else [],

@@ -3,7 +3,7 @@ trials are all that the climb goes by."""
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,11 @@ async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prom
 
 def run(
     plan: ClimbPlan, *, watch: Watch, tell: Callable[[Record], None], note: Callable[[str], None],
-    cluster: Cluster | None = None, address: str | None = None,
+    waiting: Callable[[str], AbstractContextManager[Any]] = nullcontext, cluster: Cluster | None = None,
+    address: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Climb to the end, and leave ``champion.yaml``, the report and ``climb.json``, which is answered. Raises
+    """Climb to the end, and leave ``champion.yaml``, the report and ``climb.json``, which is answered. ``waiting`` is
+    entered with the name of what takes its time beside the sweeps that ``watch`` hears of. Raises
     ``OutputError`` where another climb runs in the same place, ``LeakError`` where a canary is found,
     ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
     store = SweepStore(plan.out)
@@ -216,7 +218,8 @@ def run(
 
         def ask(prompt: Prompt) -> Completion | None:
             try:
-                return asyncio.run(_answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt))
+                with waiting("asking the meta-reasoner"):
+                    return asyncio.run(_answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt))
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None

@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from hc_ray.domain.errors import PlatformError
@@ -13,6 +13,10 @@ from hc_ray.machine.paths import data_root, refusal
 
 DEMO = "starter"
 """The shipped dataset that a first run takes its tasks from."""
+BACKENDS = ("docker", "bwrap")
+_NEEDED = {"platform", "home", "runner", "ray"}
+"""Findings without which nothing runs."""
+_MODEL = "model "
 
 
 class Finding(Value):
@@ -32,13 +36,24 @@ def examine() -> list[Finding]:
         _python(),
         _tried("home", _home, "set HC_RAY_HOME to a folder you can write to"),
         _tried("runner", _runner, "install hc-ray again"),
-        *(_tried(backend, partial(_sandbox, backend)) for backend in ("docker", "bwrap")),
+        *(_tried(backend, partial(_sandbox, backend)) for backend in BACKENDS),
         _tried("sandbox auto", _auto),
-        *(_tried(f"model {name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
+        *(_tried(f"{_MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
         _tried("ray", _cluster, "unset RAY_ADDRESS, or start the cluster"),
         _leftovers(),
         _disk(),
     ]
+
+
+def lacking(findings: Sequence[Finding]) -> list[str]:
+    """What a sweep that asks a model needs, and this machine does not have."""
+    works = {one.name for one in findings if one.ok}
+    needed = [one.name for one in findings if one.name in _NEEDED and not one.ok]
+    if not works & set(BACKENDS):
+        needed.append("a sandbox (docker or bwrap)")
+    if not any(name.startswith(_MODEL) for name in works):
+        needed.append("a model (that of a server is not looked at)")
+    return needed
 
 
 def _tried(name: str, look: Callable[[], str], remedy: str = "") -> Finding:

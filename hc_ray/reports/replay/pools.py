@@ -20,7 +20,7 @@ from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.rounds import Round, decided, first_weights, read_rounds
-from hc_ray.reports.report import result_of, rows_of, stored_json, stored_rows
+from hc_ray.reports.report import rows_of, stored_json, stored_rows
 from hc_ray.search.pool import by_content
 from hc_ray.search.selection import select
 
@@ -137,7 +137,7 @@ def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
 
 def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None], rounds: Sequence[Round]) -> Pool:
     folder = f"trials/{row['trial']}"
-    chosen = (result_of(store, row["trial"]).agent_result.metadata.get("selection") or {}).get("chosen")
+    chosen = row["chosen"]
     candidates = _stored(store, f"{folder}/agent/candidates.json", Candidate)
     known = dict(graded)
     if len(row["bits"]) == 1 and chosen is not None:

@@ -2,7 +2,6 @@
 then is taken from the journal: the tests that its lineages dispute, and the state that won a comparison, which counts
 wherever it is among those that would be compared."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import PassMatrix, SelfTest
 from hc_ray.domain.value import Value
+from hc_ray.reports.engine_use import events_of
 from hc_ray.search.loop_agents import DISPUTED, doubted
 from hc_ray.search.pool import Pool
 from hc_ray.search.selection import deciding
@@ -28,24 +28,19 @@ class Round(Value):
 def read_rounds(store: Store) -> dict[str, list[Round]]:
     """Trial → its rounds; of one that was begun again the last attempt's."""
     found: dict[str, list[Round]] = {}
-    for path in store.list("events"):
-        for line in store.read(path).splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:  # half of one
-                continue
-            rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
-            told: dict[str, Any] = {}
-            if event["type"] == "trial_start":
-                rounds.clear()
-            elif event.get("name") == "round":
-                rounds.append(Round(number=detail["number"]))
-            elif event.get("name") == "dispute":
-                told = {"disputed": tuple(detail["tests"])}
-            elif event.get("name") == "select" and rounds:
-                told = {"picked": (*rounds[-1].picked, detail["chosen"])}
-            if told and rounds:
-                rounds[-1] = rounds[-1].model_copy(update=told)
+    for event in events_of(store, b'"trial_start"', b'"round"', b'"dispute"', b'"select"'):
+        rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
+        told: dict[str, Any] = {}
+        if event["type"] == "trial_start":
+            rounds.clear()
+        elif event.get("name") == "round":
+            rounds.append(Round(number=detail["number"]))
+        elif event.get("name") == "dispute":
+            told = {"disputed": tuple(detail["tests"])}
+        elif event.get("name") == "select" and rounds:
+            told = {"picked": (*rounds[-1].picked, detail["chosen"])}
+        if told and rounds:
+            rounds[-1] = rounds[-1].model_copy(update=told)
     return found
 
 
