@@ -117,6 +117,18 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
     assert stage.made.count("Engine") == 2
 
 
+@pytest.mark.parametrize("where", ["", f"{SANDBOX}@b"], ids=["no post", "the post of that node"])
+async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(tmp_path, monkeypatch, where):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    stage = Stage()
+    stage.where, stage.nodes = "a cluster", ["a", "b"]
+    crew = await _opened(tmp_path, stage)
+    for actor in (*stage.living["Sandboxes"], *stage.living["Verifiers"]):
+        actor.hung = actor.node == "b"
+    await asyncio.wait_for(crew.mend(SOMEBODY.model_copy(update={"where": where})), 5)
+    await crew.close_trials()
+
+
 async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clusters_addresses(tmp_path, monkeypatch):
     monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
     stage, slots = Stage(), {SANDBOX: 2.0, VERIFIER: 2.0}

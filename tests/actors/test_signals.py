@@ -66,8 +66,18 @@ def test_one_that_comes_again_ends_a_closing_that_hangs(tmp_path, monkeypatch):
         run(tmp_path, Interrupting("trial_start", 0.5), leaks=never)
 
 
-@pytest.mark.parametrize(("watcher", "signalled"), [(Interrupting("writing the report"), True), (Watcher(), False)],
-                         ids=["one after the last trial", "none"])  # fmt: skip
+class AtTheEnd(Interrupting):
+    """Sends the signal with the last trial's end."""
+
+    def emit(self, event):
+        super().emit(event)
+        if len(self.of("trial_complete")) == 2:
+            self.doing("the last trial has ended")
+
+
+@pytest.mark.parametrize(("watcher", "signalled"), [
+    (AtTheEnd("the last"), True), (Interrupting("writing the report"), True), (Watcher(), False),
+], ids=["one with the last trial's end", "one after the last trial", "none"])  # fmt: skip
 def test_a_sweep_that_is_whole_says_whether_a_signal_came(tmp_path, watcher, signalled):
     ended = run(tmp_path, watcher, leaks=_slow)
     assert (ended.done, ended.interrupted, ended.signalled) == (2, False, signalled)

@@ -219,7 +219,7 @@ class Crew:
 
     async def mend(self, fault: Fault) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
-        await self._roster.look(fault)
+        self._roster.look(fault)
         await self.mended()
 
     async def mended(self) -> None:
