@@ -118,7 +118,9 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
 
 
 @pytest.mark.parametrize("where", ["", f"{SANDBOX}@b"], ids=["no post", "the post of that node"])
-async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(tmp_path, monkeypatch, where):
+async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(
+    tmp_path, monkeypatch, where
+):
     monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
     stage = Stage()
     stage.where, stage.nodes = "a cluster", ["a", "b"]

@@ -173,8 +173,7 @@ def test_a_signal_while_what_was_started_is_ended_breaks_nothing_off(number, own
 
 def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
     """In the place of Ray, which starts so."""
-    private = types.SimpleNamespace(worker=types.SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown, _private=private))
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown))
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
     monkeypatch.setattr(ray_cluster, "_environment", lambda: None)

@@ -132,7 +132,7 @@ class _Actor(Addressee):
         await self.play("keep_from", " ".join(away), None)
 
     async def report(self) -> NodeReport:
-        return report()
+        return await self.play("report", type(self).__name__, report())
 
     async def prepare(self, task: Task) -> None:
         await self.play("prepare", task.name, None)

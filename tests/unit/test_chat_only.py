@@ -15,7 +15,8 @@ from hc_ray.engines.profiles import WHOLE_CONTEXT
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.engine import Engine, located
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine_places import located
 from hc_ray_actors.integrations import harbor_trial
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.jobs.answering import answering

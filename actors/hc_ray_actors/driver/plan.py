@@ -36,6 +36,7 @@ from hc_ray_actors.driver.task_choice import (
     with_grading,
     with_network,
 )
+from hc_ray_actors.engine_places import has_place
 from hc_ray_actors.role_models import Planned
 
 
@@ -138,7 +139,7 @@ def prepare(
     open_trials = [key for key in trials if key.name not in found.finished]
     tokens = expected_tokens(open_trials)
     arms = len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
-    return Plan(
+    plan = Plan(
         out=out,
         config=config.model_copy(update={"out": out, "mlflow_uri": anywhere(config.mlflow_uri)}),
         given=given,
@@ -168,6 +169,9 @@ def prepare(
         nodes=seen,
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks)),
     )
+    for engine in plan.engines if seen else ():
+        has_place(engine, seen, plan.place)
+    return plan
 
 
 def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], *, resume: bool) -> Plan:
