@@ -17,8 +17,9 @@ its CPUs: six 1-CPU actors never start on two cores."""
 SLOTS = (ENGINE, SANDBOX, VERIFIER)
 REMEDY = "`ray status` lists the nodes' slots, `ray start --resources` gives a node some (docs/cluster.md)"
 LOOPBACK = "127.0.0.1"
-FREE_SECONDS = 5.0
-"""How long Ray may take to see that processes which were ended hold their slots no more."""
+FREE_SECONDS = 10.0
+"""How long Ray may take to see that processes which were ended hold their slots no more: one that does not end by
+itself it kills after 5 s."""
 
 
 class Member(Value):
@@ -30,6 +31,7 @@ class Member(Value):
     address: str = LOOPBACK
     slots: dict[str, float]
     """How many it has of each kind, taken or not."""
+    gpus: float = 0
     draining: bool = False
     """It will leave soon: what runs there may end, nothing new begins."""
 

@@ -4,8 +4,7 @@ import asyncio
 import os
 import platform
 import secrets
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hc_ray import engines
 from hc_ray.domain.config import EngineConfig
-from hc_ray.domain.engine_config import program_of
-from hc_ray.domain.errors import ConfigError, EngineError, InfrastructureError, ModelError
+from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.speed import request_seconds
@@ -22,7 +20,7 @@ from hc_ray.engines.weights_shelf import WeightsShelf
 from hc_ray.machine.cleanup import owned_folder, remove_folder
 from hc_ray.machine.remembered import recall, remember
 from hc_ray.machine.sealed_box import Addressee
-from hc_ray_actors.cluster import ENGINE, LOOPBACK, REMEDY, Cluster, own_address
+from hc_ray_actors.cluster import LOOPBACK, own_address
 from hc_ray_actors.ray_token import derived_key
 
 if TYPE_CHECKING:
@@ -216,37 +214,6 @@ class Engine(WeightsShelf, Addressee):
             remove_folder(self._logs)
 
 
-def takes_slot(engine: EngineConfig) -> bool:
-    """Whether its server runs on a node of the cluster, in one of the node's slots."""
-    return engine.kind in ("embedded", "server")
-
-
-def spawn_engine(
-    cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}, known: Capabilities | None = None
-) -> tuple[str, Any]:
-    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
-    far as ``stand`` counts them. ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
-    if not takes_slot(engine):
-        return cluster.here, cluster.spawn(Engine, engine, known, node=cluster.here)
-    free = _room_for(cluster, engine)
-    node = min(free, key=lambda one: (stand.get(one, 0), -free[one], one))
-    return node, cluster.spawn(Engine, engine, node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
-
-
-def _room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
-    """The nodes that can take one more server of an engine, and their free slots. Raises ``InfrastructureError`` where
-    there is none."""
-    free = {node: units for node, units in cluster.free(ENGINE).items() if units >= 1}
-    if gpus := engine.num_gpus:
-        idle = cluster.free("GPU")
-        free = {node: units for node, units in free.items() if idle.get(node, 0) >= gpus}
-    if not free:
-        held = "; ".join(cluster.holders())
-        needs = f"a free {ENGINE}{f' and {gpus} free GPU(s) (engine.gpus)' if gpus else ''}"
-        raise InfrastructureError(f"no node of {cluster.where} has {needs}; {f'at work: {held}' if held else REMEDY}")
-    return free
-
-
 def model_of(config: EngineConfig) -> "ResolvedModel":
     """An engine's model as this node has it: weights of its own, or a name that a server knows."""
     from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote
@@ -287,17 +254,3 @@ def _launched(config: EngineConfig, host: str, key: str | None, folder: Path) ->
             f"{model.path} has different weights on this node than the plan expects; copy them again there"
         )
     return config.model, [launched(config, str(model.path or config.model), host=host, key=key, folder=folder)]
-
-
-def located(engine: EngineConfig, replica: int = 0) -> EngineConfig:
-    """As one replica's actor needs it: with its own URL, and with absolute paths of the model's files and of the
-    program, since actors do not work in the driver's directory."""
-    if engine.base_urls:
-        return engine.model_copy(update={"base_url": engine.urls[replica], "base_urls": (), "replicas": 1})
-    if engine.kind not in ("embedded", "server"):
-        return engine
-    update = {"model": str(Path(engine.model).absolute())} if Path(engine.model).exists() else {}
-    program = program_of(shlex.split(engine.command or ""))
-    if "/" in program and Path(program).exists():
-        update["command"] = (engine.command or "").replace(program, str(Path(program).absolute()), 1)
-    return engine.model_copy(update=update)

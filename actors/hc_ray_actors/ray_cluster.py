@@ -75,15 +75,16 @@ class Remote:
 
 def _environment() -> None:
     """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
-    statistics, token authentication for everything that is started here, and the priority of ordinary programs for
-    actors. Ray's nice 15 leaves hardly anything for engines and sandboxes where others are at work."""
+    statistics, none of the paragraphs that it prints on standard output for every process that dies (the sweep tells
+    what becomes of those), token authentication for everything that is started here, and the priority of ordinary
+    programs for actors. Ray's nice 15 leaves hardly anything for engines and sandboxes where others are at work."""
     if "HC_RAY_HOME" in os.environ:
         os.environ["HC_RAY_HOME"] = str(data_root())  # actors work in another directory: no relative path
     os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ |= {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
@@ -180,8 +181,6 @@ class RayCluster:
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
 
-        # It prints a paragraph on standard output for every process that dies: the sweep tells what becomes of those.
-        ray._private.worker.print_to_stdstream = lambda *told, **how: None
         self._ray = ray
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         if found:
@@ -234,7 +233,7 @@ class RayCluster:
             (
                 Member(
                     id=node["NodeID"], name=node["NodeManagerHostname"], address=node["NodeManagerAddress"],
-                    slots=slots, draining=node["NodeID"] in draining,
+                    slots=slots, gpus=node["Resources"].get("GPU", 0.0), draining=node["NodeID"] in draining,
                 )
                 for node in self._ray.nodes()
                 if node["Alive"] and (slots := {kind: node["Resources"].get(kind, 0.0) for kind in SLOTS})

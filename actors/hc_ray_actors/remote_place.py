@@ -135,19 +135,8 @@ class RemoteSandbox:
         self._place, self._actor, self._handle, self.workdir = place, actor, handle, workdir
         self._closing: asyncio.Task[None] | None = None
 
-    async def exec(
-        self,
-        command: Sequence[str],
-        *,
-        timeout: float,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        output_limit: int = 1 << 20,
-    ) -> ExecResult:
-        result: ExecResult = await self._call(
-            "exec", list(command), timeout=timeout, cwd=cwd, env=env, stdin=stdin, output_limit=output_limit
-        )
+    async def exec(self, command: Sequence[str], **options: Any) -> ExecResult:
+        result: ExecResult = await self._call("exec", list(command), **options)
         return result
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:

@@ -170,12 +170,10 @@ def _common(seen: Sequence[Capabilities]) -> Capabilities | None:
     """What all of an engine's servers can do."""
     if not seen:
         return None
-    first, *others = seen
     weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
     contexts = [one.context or WHOLE_CONTEXT for one in seen] if any(one.context for one in seen) else []
     refused = tuple(dict.fromkeys(name for one in seen for name in one.refused))
-    least = {**weakest, "context": min(contexts, default=None), "refused": refused}
-    return first.model_copy(update=least) if others else first
+    return seen[0].model_copy(update={**weakest, "context": min(contexts, default=None), "refused": refused})
 
 
 def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:

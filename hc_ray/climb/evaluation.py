@@ -36,6 +36,7 @@ Outcomes = Mapping[tuple[str, int], Outcome]
 class Cell(Value):
     """Trials to run: one config, every task with every seed."""
 
+    generation: int
     stage: Stage
     arm: str
     """``control`` (the incumbent), or the proposer whose change it is."""

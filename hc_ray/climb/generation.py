@@ -97,7 +97,8 @@ class Generation:
         """Run what is missing of these places' trials, of the incumbent and of the changes; whether all of it ran."""
         arms: list[Proposal | None] = [None, *changes]
         cells = [
-            Cell(stage=stage, arm=one.proposer if one else CONTROL, solver=(one or self.site).solver, tasks=self.tasks,
+            Cell(generation=self.number, stage=stage, arm=one.proposer if one else CONTROL,
+                 solver=(one or self.site).solver, tasks=self.tasks,
                  seeds=tuple(self._seed(stage, place, one) for place in places))
             for one in arms
         ]  # fmt: skip

@@ -82,12 +82,12 @@ class SweepStore:
                 stream.write(data)
 
     @contextlib.contextmanager
-    def _faults(self, doing: str, *, told: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-        """Raises ``StoreError`` for a fault of the file system, but for those that are an answer (``told``)."""
+    def _faults(self, doing: str, *, answers: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+        """Raises ``StoreError`` for a fault of the file system; one that is an answer only ends the block."""
         try:
             yield
-        except told:
-            raise
+        except answers:
+            return
         except OSError as fault:
             if fault.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreError(f"{self.root}: the disk is full: could not {doing}; free some space") from fault
@@ -137,7 +137,7 @@ class SweepStore:
         full = self._path(path)
         if not self._local:
             return create_object(self.root, full, data)
-        with contextlib.suppress(FileExistsError), self._faults(f"write {path}", told=FileExistsError):
+        with self._faults(f"write {path}", answers=FileExistsError):
             with beside(Path(full), data, lasting=True) as whole:
                 link(whole, Path(full))
                 whole.unlink()
@@ -152,38 +152,33 @@ class SweepStore:
 
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is no fault. Raises ``StoreError``."""
-        with contextlib.suppress(FileNotFoundError), self._faults(f"remove {path}", told=FileNotFoundError):
+        with self._faults(f"remove {path}", answers=FileNotFoundError):
             self._fs.delete_file(self._path(path))
 
-    def read(self, path: str) -> bytes:
-        """A whole file. Raises ``FileNotFoundError`` where nothing was written, and ``StoreError``."""
+    def find(self, path: str) -> bytes | None:
+        """A whole file; None where nothing was written. Raises ``StoreError``."""
         full = self._path(path)
-        with self._faults(f"read {path}", told=FileNotFoundError):
+        with self._faults(f"read {path}", answers=FileNotFoundError):
             if self._local:
                 with open(full, "rb", buffering=0) as file:  # noqa: PTH123 (a Path costs as much as the rest)
                     return file.read()
             with self._fs.open_input_stream(full) as stream:
                 return bytes(stream.read())
+        return None
 
-    def find(self, path: str) -> bytes | None:
-        """The same; None where nothing was written."""
-        try:
-            return self.read(path)
-        except FileNotFoundError:
-            return None
+    def read(self, path: str) -> bytes:
+        """As ``find``. Raises ``FileNotFoundError`` where nothing was written."""
+        if (found := self.find(path)) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(path))
+        return found
 
     def rows(self, path: str) -> list[dict[str, Any]]:
         """Of a table, as ``read``. Raises ``ValueError`` for what is none."""
         return read_parquet(self.read(path))
 
-    def _info(self, what: Any) -> Any:
-        # One that is not found is a folder that was made while pyarrow looked.
-        with contextlib.suppress(FileNotFoundError), self._faults("look", told=FileNotFoundError):
-            return self._fs.get_file_info(what)
-        return []
-
     def exists(self, path: str) -> bool:
-        return bool(self._info(self._path(path)).is_file)
+        with self._faults("look"):
+            return bool(self._fs.get_file_info(self._path(path)).is_file)
 
     def list(self, prefix: str) -> list[str]:
         """Relative paths of all files below a folder, sorted; unfinished temporary files are not listed."""
@@ -193,8 +188,10 @@ class SweepStore:
     def _below(self, folder: str) -> Iterator[Any]:
         from pyarrow import fs
 
-        found = self._info(fs.FileSelector(self._path(folder), allow_not_found=True, recursive=True))
-        return (info for info in found if info.is_file)
+        # What is not found is a folder that was made while pyarrow looked.
+        with self._faults("look", answers=FileNotFoundError):
+            found = self._fs.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True, recursive=True))
+            yield from (info for info in found if info.is_file)
 
     def finished(self) -> set[str]:
         """Names of the trials that have a ``result.json`` with something in it."""
@@ -204,11 +201,7 @@ class SweepStore:
         """Names of the trials whose folder holds a file ``name``, be it ``empty`` or not. One look at each folder, no
         file is read: 100,000 trials in seconds."""
         if self._local:
-            with (
-                contextlib.suppress(FileNotFoundError),
-                self._faults("list trials", told=FileNotFoundError),
-                os.scandir(self._path("trials")) as folders,
-            ):
+            with self._faults("list trials", answers=FileNotFoundError), os.scandir(self._path("trials")) as folders:
                 return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
             return set()
         found = self._below("trials")

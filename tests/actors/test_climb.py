@@ -15,14 +15,15 @@ import yaml
 from hc_ray.cli.config_loader import exported_config
 from hc_ray.cli.text import tell_climb_plan
 from hc_ray.domain.config import EngineConfig, SweepConfig
-from hc_ray.domain.errors import ConfigError, EngineError, OutputError
+from hc_ray.domain.errors import ConfigError, EngineError, InfrastructureError, OutputError
 from hc_ray.domain.events import TrialComplete
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.reports.report import summarise
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.resumption import stored_config
-from hc_ray_actors.jobs import climb, climb_story
+from hc_ray_actors.jobs import climb, climb_story, meta_reasoner
 from hc_ray_actors.role_models import role_models
 from tests.fakes.answers import HINT
 from tests.fakes.climbs import TASKS, Watch, climbed, given
@@ -133,12 +134,16 @@ def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what
         role_models(SweepConfig(engine=engine), looked)
         plan, seen = SimpleNamespace(seen=lambda engine, replica: looked[engine][replica]), len(server.bodies())
         prompt = Prompt(role="meta", purpose="propose", messages=(Message(role="user", content="What next?"),))
-        assert asyncio.run(climb._answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
+        assert asyncio.run(meta_reasoner.answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
         assert seen > 1 and len(server.bodies()) == seen + 1
         assert server.bodies()[-1]["max_tokens"] == 4000, "its server got the profile `capable`"
 
 
-def test_the_slot_of_the_meta_reasoners_engine_is_free_again_when_it_has_answered():
+@pytest.mark.parametrize(("comes_up", "fault"), [(True, "no memory"), (False, "did not start within 0.1 s")],
+                         ids=["does not start", "whose process hangs"])  # fmt: skip
+def test_the_slot_of_a_meta_reasoners_engine_that_does_not_answer_is_free_again(monkeypatch, comes_up, fault):
+    monkeypatch.setattr(posts, "START_SECONDS", 0.1)
+
     class World(InProcess):
         ended, looks = False, 0
 
@@ -147,21 +152,24 @@ def test_the_slot_of_the_meta_reasoners_engine_is_free_again_when_it_has_answere
             return {self.here: 0.0 if 0 < self.looks <= 3 else 1.0}
 
         def spawn(self, cls, *args, **where):
+            async def alive():
+                await asyncio.sleep(0 if comes_up else 60)
+
             async def start():
                 raise EngineError("no memory")
 
             async def stop():
                 """It did not start."""
 
-            return SimpleNamespace(start=start, stop=stop)
+            return SimpleNamespace(alive=alive, start=start, stop=stop)
 
         def kill(self, actor):
             self.ended = True
 
     engine, world = EngineConfig(command="vllm", model="m", context_tokens=4096, gpus=0), World()
     plan, prompt = SimpleNamespace(seen=lambda engine, replica: None), Prompt(role="meta", purpose="propose")
-    with pytest.raises(EngineError, match="no memory"):
-        asyncio.run(climb._answer(engine, plan, world, prompt))
+    with pytest.raises(InfrastructureError, match=fault):
+        asyncio.run(meta_reasoner.answer(engine, plan, world, prompt))
     assert world.looks == 4
 
 

@@ -80,26 +80,24 @@ def test_processes_that_make_the_token_at_once_get_the_same_one(home):
     assert len({one.result() for one in made}) == 1
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606])
-def test_a_token_that_others_could_read_is_refused_with_the_remedy(home, mode):
-    path = token_file()
-    path.chmod(mode)
-    with pytest.raises(PlatformError, match=r"holds no token that only this user can read .*; remove it") as refused:
-        token_file()
-    assert path.read_text() not in str(refused.value)
-    path.unlink()
-    assert stat.S_IMODE(token_file().stat().st_mode) == 0o600
-
-
-def test_a_token_that_is_a_link_or_empty_is_refused(home, tmp_path):
-    path = token_file()
-    path.write_text("")
-    with pytest.raises(PlatformError, match="holds no token"):
-        token_file()
+def linked(path):
     path.unlink()
     path.symlink_to("/etc/hostname")
-    with pytest.raises(PlatformError, match="holds no token"):
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda path: path.chmod(0o644), lambda path: path.chmod(0o640), lambda path: path.chmod(0o606),
+    lambda path: path.write_text(""), linked,
+], ids=["read by all", "by its group", "written by others", "empty", "a link"])  # fmt: skip
+def test_a_token_that_others_could_read_or_that_is_none_is_refused_with_the_remedy(home, spoil):
+    path = token_file()
+    secret = path.read_text()
+    spoil(path)
+    with pytest.raises(PlatformError, match=r"holds no token that only this user can read .*; remove it") as refused:
         token_file()
+    assert secret not in str(refused.value)
+    path.unlink()
+    assert stat.S_IMODE(token_file().stat().st_mode) == 0o600
 
 
 def test_an_address_where_nobody_or_something_else_answers_or_of_a_ray_client_is_refused_with_the_reason(listener):

@@ -1,17 +1,24 @@
 """Where an engine's servers stand on a cluster, where they listen, and who may ask them."""
 
+import asyncio
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import EngineError, InfrastructureError, PlatformError
 from hc_ray.domain.prompt import Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.embedded import EmbeddedServer
 from hc_ray.engines.http import HttpModel
-from hc_ray_actors.cluster import ENGINE
+from hc_ray_actors.cluster import ENGINE, InProcess, laptop_slots
+from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.ray_token import derived_key, token_file
 from tests.fakes.crew import Stage, plan_of, run
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
 
 
 def served(plan, replicas=1):
@@ -36,12 +43,30 @@ def test_an_engines_replicas_take_turns_on_the_nodes_for_engines_and_a_lost_node
     assert (summary.done, summary.unscored) == (2, 0) and stage.stood["Engine"] == ["a", "b", "c", "a"]
 
 
-def test_without_a_node_for_engines_a_sweep_says_so_before_its_first_trial(tmp_path, monkeypatch):
-    stage = Stage()
+def test_without_a_node_for_engines_a_sweep_says_so_at_once(tmp_path, monkeypatch):
+    stage = Stage(report=lambda kind: asyncio.sleep(60))
     monkeypatch.setattr(stage, "free", lambda resource: {} if resource == ENGINE else {"here": 4.0})
+    began = time.monotonic()
     with pytest.raises(InfrastructureError, match="no node of in-process has a free engine_slot"):
         run(served(plan_of(tmp_path / "out")), stage)
-    assert stage.count("solve") == 0
+    assert stage.count("report") and stage.count("solve") == 0 and time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(("gpus", "slots", "fits"), [(0, 1, False), (2, 0, False), (2, 1, True)])
+def test_an_engine_that_no_node_of_the_cluster_can_hold_is_refused_where_the_sweep_is_planned(
+    tmp_path, gpus, slots, fits
+):
+    class Cluster(InProcess):
+        def members(self):
+            has = {"gpus": gpus, "slots": {**laptop_slots(), ENGINE: slots}}
+            return [one.model_copy(update=has) for one in super().members()]
+
+    make_task(tmp_path / "set")
+    engine = EngineConfig(kind="server", command="vllm", model="m", context_tokens=4096, gpus=2)
+    config = SweepConfig(dataset=str(tmp_path / "set"), engine=engine, sandbox="bwrap", out=str(tmp_path / "out"))
+    says = r"no node of in-process has an engine_slot and 2 GPU\(s\) \(engine.gpus\); `ray status`"
+    with data_home(), nullcontext() if fits else pytest.raises(PlatformError, match=says):
+        prepare(config, cluster=Cluster())
 
 
 def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, monkeypatch):

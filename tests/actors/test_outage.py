@@ -11,6 +11,7 @@ from hc_ray.domain.errors import EngineError, InfrastructureError, SandboxError
 from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
+from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken, Roster
@@ -87,8 +88,8 @@ def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_mea
     assert {name for name, one in results_of(tmp_path / "out").items() if attempts_of(one)} == {"t0"}
 
 
-async def _opened(tmp_path, stage, **retries):
-    crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT.model_copy(update=retries)), stage)
+async def _opened(tmp_path, stage, emit=lambda event: None, **retries):
+    crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT.model_copy(update=retries)), stage, emit)
     await crew.open()
     return crew
 
@@ -115,6 +116,36 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
     await crew.mend(SOMEBODY)
     await asyncio.gather(*asking)
     assert stage.made.count("Engine") == 2
+
+
+@pytest.mark.parametrize("where", ["", f"{SANDBOX}@b"], ids=["no post", "the post of that node"])
+async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(
+    tmp_path, monkeypatch, where
+):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    stage = Stage()
+    stage.where, stage.nodes = "a cluster", ["a", "b"]
+    crew = await _opened(tmp_path, stage)
+    for actor in (*stage.living["Sandboxes"], *stage.living["Verifiers"]):
+        actor.hung = actor.node == "b"
+    await asyncio.wait_for(crew.mend(SOMEBODY.model_copy(update={"where": where})), 5)
+    await crew.close_trials()
+
+
+@pytest.mark.parametrize(("nodes", "rests"), [(["a", "b"], True), (["b"], False)], ids=["of two", "the only one"])
+async def test_a_node_that_fails_again_and_again_rests_though_it_says_that_it_is_well(
+    tmp_path, monkeypatch, nodes, rests
+):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    stage, told = Stage(), []
+    stage.where, stage.nodes = "a cluster", nodes
+    crew = await _opened(tmp_path, stage, told.append)
+    for _ in range(posts.STRIKES):
+        await crew.mend(SOMEBODY.model_copy(update={"where": f"{SANDBOX}@b"}))
+        await asyncio.sleep(0.01)
+    await crew.close_trials()
+    resting = [(event.kind, event.node, event.why) for event in told if getattr(event, "state", "") == "resting"]
+    assert resting == [(SANDBOX, "b", SOMEBODY.text)] * rests
 
 
 async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clusters_addresses(tmp_path, monkeypatch):

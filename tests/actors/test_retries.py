@@ -6,9 +6,8 @@ import json
 import pytest
 
 from hc_ray.domain.config import RetryConfig, SolverConfig
-from hc_ray.domain.errors import DatasetError, EngineError, SandboxError, StoreError, VerifierError
+from hc_ray.domain.errors import DatasetError, EngineError, SandboxError, VerifierError
 from hc_ray.domain.task import Environment, Task
-from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.trials import Step
 from tests.fakes.crew import Stage, attempts_of, failing, outcome, plan_of, results_of, run, submission, verdict
@@ -65,18 +64,6 @@ def test_a_verdict_is_never_asked_for_twice_even_when_its_trial_dies_of_it(tmp_p
     metadata = result["agent_result"]["metadata"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.0} and metadata["bits"] == [False]
     assert "after the verdict is lost" in metadata["notes"][-1] and result["agent_result"]["n_output_tokens"] == 12
-
-
-def test_a_daemon_that_stays_away_stops_the_sweep_with_one_line_and_a_resume_runs_all(tmp_path):
-    out = tmp_path / "out"
-    stage = Stage(fault=lambda name: "nobody answers at /var/run/docker.sock" if stage.count("solve") else None,
-                  solve=failing(SandboxError("Docker: no answer from the daemon")))  # fmt: skip
-    summary, _ = run(plan_of(out, 5), stage)
-    assert summary.stopped
-    (problem,) = summary.problems
-    assert problem.startswith("nobody answers at /var/run/docker.sock (waited 0.05 s)") and "\n" not in problem
-    summary, _ = run(plan_of(out, 5), Stage())
-    assert (summary.done, summary.unscored) == (5, 0) and len(attempts_of(results_of(out)["t0"])) == 1
 
 
 def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_unscored(tmp_path):
@@ -159,28 +146,6 @@ def test_a_bug_is_unscored_at_once_with_its_traceback(tmp_path):
     summary, _ = run(plan_of(tmp_path / "out"), stage)
     assert (summary.done, summary.unscored) == (2, 1) and stage.count("solve", "t0") == 1
     assert "KeyError" in results_of(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
-
-
-def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    write, room = SweepStore.write, [2]
-
-    def full(self, path, data):
-        if path.endswith("result.json"):
-            room[0] -= 1
-        if room[0] < 0 and path != "lease.json":  # this process is the next start's, too: it has to let go
-            raise StoreError(f"{self.root}: the disk is full, {path} was not written: free some space")
-        write(self, path, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SweepStore, "write", full)
-        summary, _ = run(plan_of(out, 5), Stage())
-    assert summary.stopped and "the disk is full" in summary.problems[0]
-    assert "--resume" in summary.problems[0] and len(results_of(out)) == 2
-    before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
-    summary, _ = run(plan_of(out, 5), Stage())
-    assert (summary.done, summary.unscored, summary.stopped) == (5, 0, False)
-    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_path):

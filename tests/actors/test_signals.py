@@ -66,8 +66,18 @@ def test_one_that_comes_again_ends_a_closing_that_hangs(tmp_path, monkeypatch):
         run(tmp_path, Interrupting("trial_start", 0.5), leaks=never)
 
 
-@pytest.mark.parametrize(("watcher", "signalled"), [(Interrupting("writing the report"), True), (Watcher(), False)],
-                         ids=["one after the last trial", "none"])  # fmt: skip
+class AtTheEnd(Interrupting):
+    """Sends the signal with the last trial's end."""
+
+    def emit(self, event):
+        super().emit(event)
+        if len(self.of("trial_complete")) == 2:
+            self.doing("the last trial has ended")
+
+
+@pytest.mark.parametrize(("watcher", "signalled"), [
+    (AtTheEnd("the last"), True), (Interrupting("writing the report"), True), (Watcher(), False),
+], ids=["one with the last trial's end", "one after the last trial", "none"])  # fmt: skip
 def test_a_sweep_that_is_whole_says_whether_a_signal_came(tmp_path, watcher, signalled):
     ended = run(tmp_path, watcher, leaks=_slow)
     assert (ended.done, ended.interrupted, ended.signalled) == (2, False, signalled)
@@ -163,8 +173,7 @@ def test_a_signal_while_what_was_started_is_ended_breaks_nothing_off(number, own
 
 def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
     """In the place of Ray, which starts so."""
-    private = types.SimpleNamespace(worker=types.SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown, _private=private))
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(init=init, shutdown=shutdown))
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
     monkeypatch.setattr(ray_cluster, "_environment", lambda: None)

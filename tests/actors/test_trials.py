@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import EngineUse, ErrorEvent
 from hc_ray_actors.attempts import fault_of
@@ -13,19 +15,26 @@ from tests.bench import null_world
 from tests.fakes.trial import PROFILE
 
 
+@pytest.fixture
+async def world(tmp_path):
+    """A plan of one trial, and an actor of trials that has a null engine and null sandboxes."""
+    plan = null_world.plan_of(tmp_path / "out", 1, 8)
+    setup = RoleSetup(engine=plan.config.engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=PROFILE,
+                      digest="null")  # fmt: skip
+    trials = Trials("t", None)
+    await trials.arrange({"null": setup}, {"here": Station(null_world.NullSandboxes("null", None, None))})
+    return plan, trials
+
+
 async def step_of(trials):
     while not (steps := [one for one in await trials.told() if isinstance(one, Step)]):
         """It has told events alone."""
     return steps[0]
 
 
-async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(tmp_path):
-    plan = null_world.plan_of(tmp_path / "out", 1, 8)
-    (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
-    setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=PROFILE,
-                      digest="null")  # fmt: skip
-    trials = Trials("t", None)
-    await trials.arrange({"null": setup}, {"here": Station(null_world.NullSandboxes("null", None, None))})
+async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(world):
+    plan, trials = world
+    (key,), (task,) = plan.trials, plan.taken
     record = Record(key, task, plan, null_world.LIMITS)
     await trials.start(key, task)
     handed = await step_of(trials)
@@ -45,13 +54,9 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
 
 
-async def test_a_run_that_is_begun_anew_takes_the_place_of_the_one_before(tmp_path):
-    plan = null_world.plan_of(tmp_path / "out", 1, 8)
+async def test_a_run_that_is_begun_anew_takes_the_place_of_the_one_before(world):
+    plan, trials = world
     (key,), (task,) = plan.trials, plan.taken
-    engine = RoleSetup(engine=plan.config.engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=PROFILE,
-                       digest="null")  # fmt: skip
-    trials = Trials("t", None)
-    await trials.arrange({"null": engine}, {"here": Station(null_world.NullSandboxes("null", None, None))})
     await trials.start(key, task)
     before = trials._running[key.name].task
     await trials.start(key, task)

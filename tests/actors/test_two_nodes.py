@@ -15,14 +15,15 @@ from tests.fakes.sweeps import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 SCRIPT = """
-import asyncio, json, os
+import asyncio, json, os, signal, sys, time
+from pathlib import Path
 from hc_ray_actors import cluster, ray_cluster
 ray_cluster._environment()
 import ray
 from ray._private.utils import publish_error_to_driver
 from ray.cluster_utils import Cluster
 from hc_ray.domain.config import EngineConfig
-from hc_ray_actors.engine import spawn_engine
+from hc_ray_actors.engine_places import spawn_engine
 from hc_ray_actors.ray_token import derived_key
 from tests.fakes.launched import COMMAND, listed
 
@@ -33,6 +34,20 @@ class Whereabouts:
 
     async def priority(self):
         return os.getpriority(os.PRIO_PROCESS, 0)
+
+class Stopped:
+    def __init__(self, told):
+        Path(told).write_text("")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+def freed(node, told):
+    actor = crew.spawn(Stopped, told, node=node, resource=cluster.SANDBOX, units=1)
+    while not os.path.exists(told):
+        time.sleep(0.1)
+    before = crew.free(cluster.SANDBOX)
+    crew.kill(actor)
+    cluster.wait_until_free(crew, {(cluster.SANDBOX, node): 1})
+    return before.get(node, 0), crew.free(cluster.SANDBOX)[node]
 
 async def stand(actors):
     nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
@@ -63,9 +78,10 @@ try:
     nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
     crew = ray_cluster.RayCluster(address="auto")
     actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
+    [away] = [one.id for one in crew.members() if one.slots[cluster.SANDBOX]]
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
-        "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]],
+        "away": away, "gpus": {one.id: one.gpus for one in crew.members()}, "freed": freed(away, sys.argv[1]),
         "stand": asyncio.run(stand(actors)), "own": os.getpriority(os.PRIO_PROCESS, 0),
         "servers": asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1))),
         "heard": heard(nodes.address),
@@ -86,7 +102,7 @@ def told(tmp_path_factory):
     environment = {**os.environ, **own}
     environment.pop("RAY_ADDRESS", None)
     try:
-        done = ran(sys.executable, "-c", SCRIPT, timeout=180, env=environment)
+        done = ran(sys.executable, "-c", SCRIPT, f"{home}/stopped", timeout=180, env=environment)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -96,7 +112,7 @@ def told(tmp_path_factory):
 
 def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_there(told):
     assert told["where"] == told["up"] and told["here"] == told["head"]
-    assert len(told["sandboxes"]) == 1 and told["here"] not in told["sandboxes"]
+    assert told["away"] != told["here"] and told["gpus"] == {told["here"]: 3, told["away"]: 0}
     places, priority = told["stand"]
     assert set(places) == {told["here"]}  # though the other has more room
     assert priority == told["own"]  # Ray's own way is nice 15
@@ -110,3 +126,7 @@ def test_two_servers_of_a_node_have_gpus_of_their_own_and_one_for_which_too_few_
     one, other, refusal = told["servers"]
     assert {one["CUDA_VISIBLE_DEVICES"], other["CUDA_VISIBLE_DEVICES"]} < {"0", "1", "2"} and one != other
     assert one["HC_RAY_ENGINE_KEY"] and "free GPU(s) (engine.gpus)" in refusal
+
+
+def test_a_process_that_was_stopped_while_its_actor_was_made_holds_its_slot_no_more_when_it_is_ended(told):
+    assert told["freed"] == [0, 1]

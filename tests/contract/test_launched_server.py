@@ -16,7 +16,8 @@ from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.engines import catalogue, server
 from hc_ray.engines.server import PORTS, launched, told
 from hc_ray_actors import engine
-from hc_ray_actors.engine import Engine, located
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine_places import located
 from hc_ray_actors.role_models import role_model
 from tests.fakes.launched import COMMAND, listed
 from tests.fakes.processes import alive, family, wait

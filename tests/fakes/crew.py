@@ -132,7 +132,7 @@ class _Actor(Addressee):
         await self.play("keep_from", " ".join(away), None)
 
     async def report(self) -> NodeReport:
-        return report()
+        return await self.play("report", type(self).__name__, report())
 
     async def prepare(self, task: Task) -> None:
         await self.play("prepare", task.name, None)
@@ -288,8 +288,7 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
     found = reconcile(str(out), config, "s", (out / "sweep.json").exists(), names)
     return Plan(
         out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
-        sealed_digest="s", taken=tuple(taken), refused=(), trials=tuple(keys), finished=tuple(sorted(found.finished)),
-        unscored=tuple(sorted(found.unscored)), torn=tuple(sorted(found.torn)), notes=found.notes,
+        sealed_digest="s", taken=tuple(taken), refused=(), trials=tuple(keys), **dict(found), notes=found.notes,
         models={"solver": (engine, Profile(), "m")}, sandbox="bwrap", sandbox_why="fake", place="laptop",
     )  # fmt: skip
 

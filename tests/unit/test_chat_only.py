@@ -17,7 +17,8 @@ from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.engine import Engine, located
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine_places import located
 from hc_ray_actors.integrations import harbor_trial
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.jobs.answering import answering

@@ -1,15 +1,13 @@
 import itertools
-import random
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.domain.config import SELECTORS, SelectorName
+from hc_ray.domain.config import SELECTORS
 from hc_ray.domain.suite import Cell, Outcome, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
-from tests.fakes import selection_world
 from tests.fakes.suites import call_test, matrix_of
 
 
@@ -134,19 +132,3 @@ def test_any_matrix_has_a_choice_that_does_not_depend_on_the_order_of_tests(data
         assert {one: round(score, 4) for one, score in again.scores.items()} == {
             one: round(score, 4) for one, score in selection.scores.items()
         }
-
-
-POOLS = 300
-
-
-@pytest.mark.parametrize(("valid", "shared"), [(0.85, 0.3), (0.50, 0.7)])
-def test_posterior_is_right_more_often_than_agreement_and_chance_with_few_wrong_tests_and_with_many(valid, shared):
-    chance, blind = random.Random(7), 0.0
-    hits: dict[SelectorName, int] = {"mbr": 0, "codet": 0, "posterior": 0}
-    for _ in range(POOLS):
-        matrix, right = selection_world.pool(chance, valid, shared)
-        blind += sum(right) / len(right)
-        for name in hits:
-            chosen = select(matrix, name, tests=selection_world.COLUMNS).chosen
-            hits[name] += right[matrix.candidates.index(str(chosen))]
-    assert hits["posterior"] > 1.2 * max(hits["mbr"], hits["codet"], blind)

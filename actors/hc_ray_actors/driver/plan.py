@@ -37,6 +37,7 @@ from hc_ray_actors.driver.task_choice import (
     with_grading,
     with_network,
 )
+from hc_ray_actors.engine_places import has_place
 from hc_ray_actors.role_models import Planned
 
 
@@ -138,10 +139,11 @@ def prepare(
     sealed_digests = {task.digest: sealed.sealed_digests[task.digest] for task in tasks}
     sealed_digest = digest_of(sealed_digests)
     found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
-    open_trials = [key for key in trials if key.name not in found.finished]
+    finished = set(found.finished)
+    open_trials = [key for key in trials if key.name not in finished]
     tokens = expected_tokens(open_trials)
     arms = len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
-    return Plan(
+    plan = Plan(
         out=out,
         config=config.model_copy(update={"out": out, "mlflow_uri": anywhere(config.mlflow_uri)}),
         given=given,
@@ -155,9 +157,7 @@ def prepare(
         refused=tuple(refused),
         holdout=tuple(task.digest for task in tasks if split and task.name in split.holdout),
         trials=tuple(trials),
-        finished=tuple(sorted(found.finished)),
-        unscored=tuple(sorted(found.unscored)),
-        torn=tuple(sorted(found.torn)),
+        **dict(found),
         models=models,
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
@@ -171,6 +171,9 @@ def prepare(
         tuned_on=tuple(tuned_on),
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks, tuned_on)),
     )
+    for engine in plan.engines if seen else ():
+        has_place(engine, seen, plan.place)
+    return plan
 
 
 def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], *, resume: bool) -> Plan:
@@ -181,7 +184,6 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
     shared = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
     trials, out = _trials(configs, list(plan.taken), plan.sandbox, seeds), config.out or plan.out
     found = reconcile(out, shared, plan.sealed_digest, resume, {key.name for key in trials})
-    left = {part: tuple(sorted(getattr(found, part))) for part in ("finished", "unscored", "torn")}
     own = {
         "out": out,
         "config": shared,
@@ -190,7 +192,7 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
         "trials": tuple(trials),
         "notes": told,
     }
-    return plan.model_copy(update={**own, **left, "models": configs[0].models})
+    return plan.model_copy(update={**own, **dict(found), "models": configs[0].models})
 
 
 def _placed(

@@ -22,13 +22,13 @@ RESULT, UNREADABLE = "result.json", "result.unreadable"
 
 
 class Found(Value):
-    """What an earlier start of a sweep left."""
+    """What an earlier start of a sweep left; names are sorted."""
 
-    finished: frozenset[str] = frozenset()
+    finished: tuple[str, ...] = ()
     """Names of the trials that have a verdict."""
-    unscored: frozenset[str] = frozenset()
+    unscored: tuple[str, ...] = ()
     """Names of those that have a result without one: they are tried again."""
-    torn: frozenset[str] = frozenset()
+    torn: tuple[str, ...] = ()
     """Names of those whose result was lost half-written, with a machine's power: they run again as if it were not
     there."""
 
@@ -37,7 +37,7 @@ class Found(Value):
         """What a person is told of it, a line each."""
         if not self.torn:
             return ()
-        shown = ", ".join(sorted(self.torn)[:3]) + (", …" if len(self.torn) > 3 else "")
+        shown = ", ".join(self.torn[:3]) + (", …" if len(self.torn) > 3 else "")
         one = len(self.torn) == 1
         which = "1 result" if one else f"{len(self.torn)} results"
         return (f"{which} cannot be read ({shown}): {'that trial runs' if one else 'those trials run'} again",)
@@ -100,7 +100,8 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
         )
     torn = _torn(store, finished)
     unscored = {name for name in (finished - torn) & store.holding(EVIDENCE) if _is_unscored(store, name)}
-    return Found(finished=frozenset(finished - torn - unscored), unscored=frozenset(unscored), torn=frozenset(torn))
+    parts = {"finished": finished - torn - unscored, "unscored": unscored, "torn": torn}
+    return Found.model_validate({part: sorted(names) for part, names in parts.items()})
 
 
 def set_aside(store: SweepStore, torn: Iterable[str]) -> None:

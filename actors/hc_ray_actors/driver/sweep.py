@@ -153,7 +153,8 @@ class _Sweep:
                     self._tracking.begin()
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
-            interrupted = True
+            # One that came when all was done interrupted nothing.
+            interrupted = bool({key.name for key in todo} - self._store.finished())
         except Broken as fault:
             stopped = broken = True
             self._problems.append(f"{fault}; to continue, add --resume")

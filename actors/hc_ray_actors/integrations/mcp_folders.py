@@ -51,9 +51,12 @@ def opened(path: Path, flags: int = 0) -> int:
 class PlainStore(SweepStore):
     """A sweep directory, read without following a link."""
 
-    def read(self, path: str) -> bytes:
-        with os.fdopen(opened(Path(self._path(path))), "rb") as stream:
-            return stream.read()
+    def find(self, path: str) -> bytes | None:
+        try:
+            with os.fdopen(opened(Path(self._path(path))), "rb") as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
 
     def list(self, prefix: str) -> list[str]:
         try:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Task
@@ -107,13 +108,9 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         return looked
 
     try:
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(subject)) for subject in audit.subjects]
-    except ExceptionGroup as faults:
-        raise faults.exceptions[0] from None
+        found = await side_by_side([asyncio.ensure_future(one(subject)) for subject in audit.subjects])
     finally:
         await place.close()
-    found = [task.result() for task in running]
     return Outcome(
         evidence=tuple(evidence for evidence, _, _ in found),
         verdicts={evidence.task: bits for evidence, bits, _ in found},

@@ -15,12 +15,11 @@ from hc_ray.climb.climb import PROPOSERS, Climb
 from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
-from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
+from hc_ray.domain.config import ClimbSettings, SweepConfig
 from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, OutputError, UserError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import Value, readable_json
-from hc_ray.engines.speed import request_seconds
 from hc_ray.reports.best import SHARED, sealed
 from hc_ray.reports.climb_page import climb_html
 from hc_ray.reports.climb_report import proposal_of, records_of, summarise_climb
@@ -28,19 +27,17 @@ from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.attempts import now
-from hc_ray_actors.cluster import ENGINE, Cluster, wait_until_free
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
-from hc_ray_actors.driver.crew.distribution import furnish
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
-from hc_ray_actors.engine import located, open_model, spawn_engine, takes_slot
+from hc_ray_actors.jobs import meta_reasoner
 from hc_ray_actors.jobs.climb_story import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
-from hc_ray_actors.role_models import role_model
 
 SETTINGS = "settings.json"
 """What the climb was started with."""
@@ -174,28 +171,6 @@ class _Scanned(SweepStore):
         super().write(path, data)
 
 
-async def _answer(config: EngineConfig, plan: sweep.Plan, cluster: Cluster, prompt: Prompt) -> Completion:
-    """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
-    engine, profile, _ = role_model(config)
-    # A model that thinks before it answers needs the room of its other answers.
-    room = profile.longest_answer(max(prompt.max_tokens, profile.settings.get("solver.max_answer_tokens", 0)))
-    prompt = prompt.model_copy(update={"max_tokens": room})
-    free = cluster.free(ENGINE) if takes_slot(engine) else {}
-    node, actor = spawn_engine(cluster, located(engine), known=plan.seen(engine, 0))
-    try:
-        await furnish(cluster, actor, engine)
-        model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
-        try:
-            return await model.complete(prompt)
-        finally:
-            if close := getattr(model, "aclose", None):
-                await close()
-    finally:
-        await actor.stop()
-        cluster.kill(actor)
-        await asyncio.to_thread(wait_until_free, cluster, {(ENGINE, node): free.get(node, 0)})
-
-
 def run(
     plan: ClimbPlan, *, watch: Watch, tell: Callable[[Record], None], note: Callable[[str], None],
     waiting: Callable[[str], AbstractContextManager[Any]] = nullcontext, cluster: Cluster | None = None,
@@ -219,7 +194,9 @@ def run(
         def ask(prompt: Prompt) -> Completion | None:
             try:
                 with waiting("asking the meta-reasoner"):
-                    return asyncio.run(_answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt))
+                    return asyncio.run(
+                        meta_reasoner.answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt)
+                    )
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from hc_ray.climb.evaluation import Cell, Outcome
-from hc_ray.climb.generation import CONTROL, SEEDS
+from hc_ray.climb.generation import CONTROL
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray.domain.ports import Events
@@ -70,7 +70,7 @@ class SweepEvaluator:
 
     def _name(self, cells: Sequence[Cell]) -> str:
         """The folder of these cells' sweep: the same one whenever they are asked for."""
-        digest = digest_of([cell.model_dump(mode="json") for cell in cells])
+        digest = digest_of([cell.model_dump(mode="json", exclude={"generation"}) for cell in cells])
         if digest not in self._names:
             self._names[digest] = f"{len(self._names) + 1:03d}-{cells[0].stage}"
             self._store.write(SWEEPS, readable_json(self._names))
@@ -88,8 +88,8 @@ class SweepEvaluator:
 def _purpose(cells: Sequence[Cell]) -> str:
     """For a reader: generation and stage, and whose configs it runs."""
     arms = dict.fromkeys(f"the incumbent ({CONTROL})" if cell.arm == CONTROL else cell.arm for cell in cells)
-    stage, generation = STAGES.get(cells[0].stage, cells[0].stage), cells[0].seeds[0] // SEEDS % 1000
-    return f"generation {generation}, {stage}: {', '.join(arms)}"
+    stage = STAGES.get(cells[0].stage, cells[0].stage)
+    return f"generation {cells[0].generation}, {stage}: {', '.join(arms)}"
 
 
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:

@@ -4,10 +4,11 @@ may join and leave while the sweep runs; a post that fails costs what ran there,
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import InfrastructureError, PlatformError
 from hc_ray.domain.events import Event, SlotUse
@@ -101,12 +102,7 @@ class Crew:
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
-        engines = self._roster.begin(self._replicas.open())
-        await asyncio.gather(*(self._join(member) for member in members))
-        self._not_taken()
-        await self._roster.mended(SANDBOX, VERIFIER)
-        self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
-        await engines
+        await side_by_side([asyncio.ensure_future(self._replicas.open()), asyncio.ensure_future(self._settle(members))])
         if self._cluster.where != "in-process":
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")
@@ -118,11 +114,15 @@ class Crew:
         if not self._near:
             self._roster.begin(self._watch())
 
-    def _not_taken(self) -> None:
-        """Raises ``PlatformError`` where somebody else has all slots of a kind: there is nothing to wait for."""
+    async def _settle(self, members: Sequence[Member]) -> None:
+        """Have sandboxes and verifiers. Raises ``PlatformError`` where somebody else has all slots of a kind: there is
+        nothing to wait for."""
+        await asyncio.gather(*(self._join(member) for member in members))
         for kind in (SANDBOX, VERIFIER):
             if all(post.why.startswith(TAKEN) for post in self._roster.of(kind)):
                 raise PlatformError(f"{self._cluster.where}: {self._roster.nobody(kind)}")
+        await self._roster.mended(SANDBOX, VERIFIER)
+        self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
 
     async def _account(self) -> None:
         """Tell what becomes of the nodes' slots."""
@@ -219,7 +219,7 @@ class Crew:
 
     async def mend(self, fault: Fault) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
-        await self._roster.look(fault)
+        self._roster.look(fault)
         await self.mended()
 
     async def mended(self) -> None:

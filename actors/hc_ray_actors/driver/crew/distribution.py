@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.credentials import of_stores
 from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
-from hc_ray_actors.engine import located, model_of
+from hc_ray_actors.engine import model_of
+from hc_ray_actors.engine_places import located
 from hc_ray_actors.sandboxes import pack
 from hc_ray_actors.verifiers import pack_sealed, sealed_marks
 
@@ -78,12 +80,7 @@ async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) 
         async with window:
             await send(digest)
 
-    try:
-        async with asyncio.TaskGroup() as sending:
-            for digest in digests:
-                sending.create_task(one(digest))
-    except ExceptionGroup as faults:
-        raise faults.exceptions[0] from None
+    await side_by_side([asyncio.ensure_future(one(digest)) for digest in digests])
 
 
 async def give_keys(actor: Any, engines: Iterable[EngineConfig] = (), *, stores: bool = False) -> None:

@@ -12,7 +12,8 @@ from hc_ray_actors.driver.crew.distribution import furnish
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.engine import Endpoint, located, spawn_engine, takes_slot
+from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.engine_places import located, spawn_engine, takes_slot
 from hc_ray_actors.trials import RoleSetup
 
 WATCH_SECONDS = 10.0

@@ -121,14 +121,19 @@ class Roster:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    async def look(self, fault: Fault) -> None:
-        """See to the post that a fault names, else to all."""
+    def look(self, fault: Fault) -> None:
+        """Begin to see to the post that a fault names, else to all; ``mended`` waits for as much of it as is needed."""
         if self._broken is not None:
             return
         named = [post for post in self.posts if post.name == fault.where]
-        await asyncio.gather(*(post.check() for post in named or self.posts))
-        for post in named:
-            post.strike(fault.text)
+        looks = [post.check() for post in named or self.posts]
+
+        async def struck() -> None:
+            await asyncio.gather(*looks)
+            for post in named:
+                post.strike(fault.text)
+
+        self.begin(struck())
 
     async def mended(self, *kinds: str) -> None:
         """Wait until somebody is there for every kind of work, or for these: nothing begins during an outage. Raises

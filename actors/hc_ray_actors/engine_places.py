@@ -1,0 +1,71 @@
+"""Where an engine's server stands: on a node that has a slot, and the GPUs, for it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.engine_config import program_of
+from hc_ray.domain.errors import InfrastructureError, PlatformError
+from hc_ray.domain.ports import Capabilities
+from hc_ray_actors.cluster import ENGINE, REMEDY, Cluster, Member
+from hc_ray_actors.engine import Engine
+
+
+def takes_slot(engine: EngineConfig) -> bool:
+    """Whether its server runs on a node of the cluster, in one of the node's slots."""
+    return engine.kind in ("embedded", "server")
+
+
+def has_place(engine: EngineConfig, nodes: Sequence[Member], where: str) -> None:
+    """Raises ``PlatformError`` where no node of the cluster ``where`` can hold the engine's server, whatever is free
+    there."""
+    able = [one for one in nodes if one.slots.get(ENGINE, 0) >= 1 and one.gpus >= engine.num_gpus]
+    if takes_slot(engine) and not able:
+        raise PlatformError(f"no node of {where} has {_needs(engine)}; {REMEDY}")
+
+
+def _needs(engine: EngineConfig, free: str = "") -> str:
+    gpus = f" and {engine.num_gpus} {free}GPU(s) (engine.gpus)" if engine.num_gpus else ""
+    return f"{'a free' if free else 'an'} {ENGINE}{gpus}"
+
+
+def spawn_engine(
+    cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}, known: Capabilities | None = None
+) -> tuple[str, Any]:
+    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
+    far as ``stand`` counts them. ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
+    if not takes_slot(engine):
+        return cluster.here, cluster.spawn(Engine, engine, known, node=cluster.here)
+    free = _room_for(cluster, engine)
+    node = min(free, key=lambda one: (stand.get(one, 0), -free[one], one))
+    return node, cluster.spawn(Engine, engine, node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
+
+
+def _room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
+    """The nodes that can take one more server of an engine, and their free slots. Raises ``InfrastructureError`` where
+    there is none."""
+    free = {node: units for node, units in cluster.free(ENGINE).items() if units >= 1}
+    if gpus := engine.num_gpus:
+        idle = cluster.free("GPU")
+        free = {node: units for node, units in free.items() if idle.get(node, 0) >= gpus}
+    if not free:
+        held = "; ".join(cluster.holders())
+        needs = _needs(engine, "free ")
+        raise InfrastructureError(f"no node of {cluster.where} has {needs}; {f'at work: {held}' if held else REMEDY}")
+    return free
+
+
+def located(engine: EngineConfig, replica: int = 0) -> EngineConfig:
+    """As one replica's actor needs it: with its own URL, and with absolute paths of the model's files and of the
+    program, since actors do not work in the driver's directory."""
+    if engine.base_urls:
+        return engine.model_copy(update={"base_url": engine.urls[replica], "base_urls": (), "replicas": 1})
+    if engine.kind not in ("embedded", "server"):
+        return engine
+    update = {"model": str(Path(engine.model).absolute())} if Path(engine.model).exists() else {}
+    program = program_of(shlex.split(engine.command or ""))
+    if "/" in program and Path(program).exists():
+        update["command"] = (engine.command or "").replace(program, str(Path(program).absolute()), 1)
+    return engine.model_copy(update=update)
