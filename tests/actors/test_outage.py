@@ -209,21 +209,6 @@ async def test_a_trial_that_is_cancelled_does_not_end_the_mend_that_others_wait_
     assert first.cancelled()
 
 
-async def test_nothing_is_started_anew_after_a_sweep_has_closed(tmp_path):
-    stage = Stage()
-    crew = await _opened(tmp_path, stage)
-    stage.scripts["fault"] = lambda name: "nobody answers"
-    waits = asyncio.ensure_future(crew.mend(SOMEBODY))
-    await asyncio.sleep(0.03)
-    waits.cancel()
-    await crew.close_trials()
-    await crew.close()
-    asked, made = stage.count("fault"), len(stage.made)
-    stage.die("Engine")
-    await asyncio.sleep(0.05)
-    assert (stage.count("fault"), len(stage.made)) == (asked, made)
-
-
 @pytest.mark.parametrize("turns", range(8))
 async def test_a_look_that_ends_while_its_sweep_closes_begins_nothing_anew(tmp_path, turns):
     closing = []

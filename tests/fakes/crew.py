@@ -244,7 +244,7 @@ class _Tracker(_Actor):
         await self.play("prepare", "", None)
 
     async def export(self, summary: dict[str, Any], status: str) -> str:
-        return await self.play("export", "", "the run")
+        return await self.play("export", f"{status} {summary['sweep']['trials']}", "the run")
 
 
 def verdict(passed: bool | None, cause: Any = None) -> Verdict:
