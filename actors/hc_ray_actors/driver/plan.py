@@ -168,7 +168,7 @@ def prepare(
         nodes=seen,
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks)),
     )
-    for engine in plan.engines if seen else ():
+    for engine in plan.engines if seen and open_trials else ():
         has_place(engine, seen, plan.place)
     return plan
 
