@@ -13,8 +13,10 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.embedded import EmbeddedServer
 from hc_ray.engines.http import HttpModel
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import ENGINE, InProcess, laptop_slots
 from hc_ray_actors.driver.plan import prepare
+from hc_ray_actors.driver.results import write_sweep
 from hc_ray_actors.ray_token import derived_key, token_file
 from tests.fakes.crew import Stage, plan_of, run
 from tests.fakes.sandbox_home import data_home
@@ -65,8 +67,14 @@ def test_an_engine_that_no_node_of_the_cluster_can_hold_is_refused_where_the_swe
     engine = EngineConfig(kind="server", command="vllm", model="m", context_tokens=4096, gpus=2)
     config = SweepConfig(dataset=str(tmp_path / "set"), engine=engine, sandbox="bwrap", out=str(tmp_path / "out"))
     says = r"no node of in-process has an engine_slot and 2 GPU\(s\) \(engine.gpus\); `ray status`"
-    with data_home(), nullcontext() if fits else pytest.raises(PlatformError, match=says):
-        prepare(config, cluster=Cluster())
+    with data_home():
+        with nullcontext() if fits else pytest.raises(PlatformError, match=says):
+            prepare(config, cluster=Cluster())
+        store = SweepStore((plan := prepare(config)).out)
+        write_sweep(store, plan, 0)
+        for key in plan.trials:
+            store.write(f"trials/{key.name}/result.json", b"{\n\n}")
+        assert prepare(config, resume=True, cluster=Cluster()).done == 3, "where nothing is left to run, none is needed"
 
 
 def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, monkeypatch):

@@ -25,6 +25,15 @@ SOMEBODY = fault_of(SandboxError("it does not say whose fault it is"))
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
 
 
+@pytest.fixture
+def far(monkeypatch):
+    """A cluster of two nodes."""
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    stage = Stage()
+    stage.where, stage.nodes = "a cluster", ["a", "b"]
+    return stage
+
+
 def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
     dropped = []
 
@@ -60,8 +69,7 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_lo
     assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
 
 
-def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_meanwhile(tmp_path, monkeypatch):
-    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_meanwhile(tmp_path, far, monkeypatch):
     monkeypatch.setattr("hc_ray_actors.driver.crew.crew.WATCH_SECONDS", 0.01)
     failed = []
 
@@ -70,19 +78,18 @@ def test_a_trial_in_its_back_off_leaves_its_evidence_when_the_last_node_goes_mea
         raise EngineError("connection refused")
 
     async def leaves(name):
-        if name == "t1" and stage.count("prepare", name) == 2:  # the last that it waits for before it has a slot
+        if name == "t1" and far.count("prepare", name) == 2:  # the last that it waits for before it has a slot
             while not failed:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)  # the mend is over, and the trial in its back-off
-            stage.nodes.clear()
+            far.nodes.clear()
             await asyncio.sleep(0.1)
 
-    stage = Stage(solve=fails, prepare=leaves)
-    stage.where = "a cluster"
+    far.scripts, far.nodes = {"solve": fails, "prepare": leaves}, ["here"]
     late = threading.Timer(20, signal.raise_signal, [signal.SIGINT])
     late.start()
     retries = RetryConfig(attempts=3, backoff_sec=0.5, outage_sec=0.05)
-    summary, _ = run(plan_of(tmp_path / "out", retries=retries), stage)
+    summary, _ = run(plan_of(tmp_path / "out", retries=retries), far)
     late.cancel()
     assert summary.stopped and not summary.interrupted, "nobody waits for a slot that another holds for ever"
     assert {name for name, one in results_of(tmp_path / "out").items() if attempts_of(one)} == {"t0"}
@@ -119,27 +126,18 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
 
 
 @pytest.mark.parametrize("where", ["", f"{SANDBOX}@b"], ids=["no post", "the post of that node"])
-async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(
-    tmp_path, monkeypatch, where
-):
-    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
-    stage = Stage()
-    stage.where, stage.nodes = "a cluster", ["a", "b"]
-    crew = await _opened(tmp_path, stage)
-    for actor in (*stage.living["Sandboxes"], *stage.living["Verifiers"]):
+async def test_a_fault_that_names_a_node_that_hangs_or_none_keeps_no_trial_from_the_others(tmp_path, far, where):
+    crew = await _opened(tmp_path, far)
+    for actor in (*far.living["Sandboxes"], *far.living["Verifiers"]):
         actor.hung = actor.node == "b"
     await asyncio.wait_for(crew.mend(SOMEBODY.model_copy(update={"where": where})), 5)
     await crew.close_trials()
 
 
 @pytest.mark.parametrize(("nodes", "rests"), [(["a", "b"], True), (["b"], False)], ids=["of two", "the only one"])
-async def test_a_node_that_fails_again_and_again_rests_though_it_says_that_it_is_well(
-    tmp_path, monkeypatch, nodes, rests
-):
-    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
-    stage, told = Stage(), []
-    stage.where, stage.nodes = "a cluster", nodes
-    crew = await _opened(tmp_path, stage, told.append)
+async def test_a_node_that_fails_again_and_again_rests_though_it_says_that_it_is_well(tmp_path, far, nodes, rests):
+    far.nodes, told = nodes, []
+    crew = await _opened(tmp_path, far, told.append)
     for _ in range(posts.STRIKES):
         await crew.mend(SOMEBODY.model_copy(update={"where": f"{SANDBOX}@b"}))
         await asyncio.sleep(0.01)
@@ -148,18 +146,16 @@ async def test_a_node_that_fails_again_and_again_rests_though_it_says_that_it_is
     assert resting == [(SANDBOX, "b", SOMEBODY.text)] * rests
 
 
-async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clusters_addresses(tmp_path, monkeypatch):
-    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
-    stage, slots = Stage(), {SANDBOX: 2.0, VERIFIER: 2.0}
-    stage.where, stage.nodes = "a cluster", ["a", "b"]
-    stage.members = lambda: [Member(id=node, name=node, address=f"ip-{node}", slots=slots) for node in stage.nodes]
-    crew = await _opened(tmp_path, stage)
-    stage.calls.clear()
-    stage.die("Sandboxes")
+async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clusters_addresses(tmp_path, far):
+    slots = {SANDBOX: 2.0, VERIFIER: 2.0}
+    far.members = lambda: [Member(id=node, name=node, address=f"ip-{node}", slots=slots) for node in far.nodes]
+    crew = await _opened(tmp_path, far)
+    far.calls.clear()
+    far.die("Sandboxes")
     await crew.mend(SOMEBODY)
-    told = [name for method, name in stage.calls if method == "keep_from"]
+    told = [name for method, name in far.calls if method == "keep_from"]
     await crew.close_trials()
-    assert told == ["ip-a ip-b"] and stage.made.count("Sandboxes") == 3
+    assert told == ["ip-a ip-b"] and far.made.count("Sandboxes") == 3
 
 
 async def test_a_machine_that_comes_back_under_its_name_before_it_was_missed_is_told_as_it_is_now():
@@ -207,21 +203,6 @@ async def test_a_trial_that_is_cancelled_does_not_end_the_mend_that_others_wait_
     away.clear()
     await asyncio.wait_for(second, 5)
     assert first.cancelled()
-
-
-async def test_nothing_is_started_anew_after_a_sweep_has_closed(tmp_path):
-    stage = Stage()
-    crew = await _opened(tmp_path, stage)
-    stage.scripts["fault"] = lambda name: "nobody answers"
-    waits = asyncio.ensure_future(crew.mend(SOMEBODY))
-    await asyncio.sleep(0.03)
-    waits.cancel()
-    await crew.close_trials()
-    await crew.close()
-    asked, made = stage.count("fault"), len(stage.made)
-    stage.die("Engine")
-    await asyncio.sleep(0.05)
-    assert (stage.count("fault"), len(stage.made)) == (asked, made)
 
 
 @pytest.mark.parametrize("turns", range(8))

@@ -167,9 +167,7 @@ def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
 def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_their_place(tmp_path):
     stage = Stage()
     stage.die_once("Trials", "solve")
-    plan = plan_of(tmp_path / "out")
-    plan = plan.model_copy(update={"config": plan.config.model_copy(update={"mlflow_uri": "http://tracker"})})
-    summary, _ = run(plan, stage)
+    summary, _ = run(plan_of(tmp_path / "out", mlflow_uri="http://tracker"), stage)
     assert summary.tracked == "the run" and stage.stood["Trials"] == [stage.here, stage.here]
     assert stage.stood["Tracker"] == [stage.here]
 

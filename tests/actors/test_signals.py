@@ -98,11 +98,6 @@ class Display(Watcher):
         self.told.append(step)
 
 
-def tracked(out, uri):
-    plan = plan_of(out, tasks=1)
-    return plan.model_copy(update={"config": plan.config.model_copy(update={"mlflow_uri": uri})})
-
-
 class Own(Stage):
     """A cluster that the sweep has started."""
 
@@ -115,13 +110,13 @@ class Own(Stage):
 def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_not_taken(tmp_path, monkeypatch):
     display, quiet, own, given = Display(), Display(), Own(), Own()
     monkeypatch.setattr(sweep, "RayCluster", lambda **options: own)
-    sweep.run(tracked(tmp_path / "out", "http://nowhere.invalid"), events=display)
+    sweep.run(plan_of(tmp_path / "out", 1, mlflow_uri="http://nowhere.invalid"), events=display)
     assert display.told[display.told.index("trial_complete") + 1 :] == [
         "processor_use", "closing sandboxes and engines", "writing the report and the tables",
         "scanning the results for hidden tests",
         "exporting to MLflow", "ending the processes of this sweep",
     ]  # fmt: skip
-    sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=given)
+    sweep.run(plan_of(tmp_path / "untracked", 1), events=quiet, cluster=given)
     assert "writing the report and the tables" in quiet.told
     assert not {"exporting to MLflow", "ending the processes of this sweep"} & set(quiet.told)
     assert (own.closed, given.closed) == (1, 0), "a cluster that is given is not the sweep's to end"
@@ -131,7 +126,8 @@ def test_of_a_tracker_that_fails_the_first_line_is_told(tmp_path):
     def export(name):
         raise OSError("disk is full\n[SQL: CREATE TABLE ...]")
 
-    ended = sweep.run(tracked(tmp_path, "http://nowhere.invalid"), events=Watcher(), cluster=Stage(export=export))
+    plan = plan_of(tmp_path, 1, mlflow_uri="http://nowhere.invalid")
+    ended = sweep.run(plan, events=Watcher(), cluster=Stage(export=export))
     assert [one for one in ended.problems if "MLflow" in one] == [
         f"not exported to MLflow: disk is full; to export: hc-ray export mlflow {tmp_path}"
     ]

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from hc_ray.domain.errors import LeakError
-from hc_ray.machine.sealed_box import Addressee
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import tracker
@@ -15,31 +14,25 @@ from hc_ray_actors.driver import tracking
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.tracker import Tracker
 from tests.fakes import sweepdir
+from tests.fakes.crew import Stage
 
 
-class World(Addressee):
-    """``cluster.Cluster`` with one tracker, which keeps what it is told."""
+class World(Stage):
+    """A cluster whose tracker fails at first, so often; what it was told."""
 
-    where, here = "laptop", "here"
+    where = "laptop"
 
     def __init__(self, fails=0):
-        self.told = []
-        self._fails = fails
+        super().__init__(prepare=lambda name: self.ready.set(), export=self.hears)
+        self.told, self.fails = [], fails
         self.heard, self.ready = asyncio.Event(), asyncio.Event()
 
-    def spawn(self, cls, uri, out, *, node):
-        return self
-
-    async def prepare(self):
-        self.ready.set()
-
-    async def export(self, summary, status):
-        self._fails -= 1
-        if self._fails >= 0:
+    def hears(self, told):
+        self.fails -= 1
+        if self.fails >= 0:
             raise OSError("no server")
-        self.told.append(f"{status} {summary['sweep']['trials']}")
+        self.told.append(told)
         self.heard.set()
-        return "the run"
 
 
 @pytest.fixture(autouse=True)

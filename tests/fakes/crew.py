@@ -244,7 +244,7 @@ class _Tracker(_Actor):
         await self.play("prepare", "", None)
 
     async def export(self, summary: dict[str, Any], status: str) -> str:
-        return await self.play("export", "", "the run")
+        return await self.play("export", f"{status} {summary['sweep']['trials']}", "the run")
 
 
 def verdict(passed: bool | None, cause: Any = None) -> Verdict:
@@ -272,8 +272,8 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
     from hc_ray_actors.driver.resumption import reconcile
 
     engine = EngineConfig(kind="scripted", script="nowhere:nothing")
-    given = {"agents": ("raw",), "concurrency": 1, **settings}
-    config = SweepConfig(dataset="nowhere", engine=engine, mlflow_uri="none", out=str(out), retries=retries, **given)
+    given = {"agents": ("raw",), "concurrency": 1, "mlflow_uri": "none", **settings}
+    config = SweepConfig(dataset="nowhere", engine=engine, out=str(out), retries=retries, **given)
     bare = {"instruction": "do it", "environment": Environment(), "grading": "shared" if shared else "isolated"}
     taken = [Task(name=f"t{n}", digest=f"{n}" * 64, **bare) for n in range(tasks)]
     keys = [

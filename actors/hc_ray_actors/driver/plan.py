@@ -171,7 +171,7 @@ def prepare(
         tuned_on=tuple(tuned_on),
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks, tuned_on)),
     )
-    for engine in plan.engines if seen else ():
+    for engine in plan.engines if seen and open_trials else ():
         has_place(engine, seen, plan.place)
     return plan
 

@@ -21,6 +21,9 @@ from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.resumption import PLACEMENT, comparable, set_aside
 from hc_ray_actors.trials import RoleSetup
 
+TOLD = {"given", "dataset", "refused", "tuned_on", "sealed_digest", "sandbox", "sandbox_why", "place"}
+"""What ``sweep.json`` says of a plan as it is."""
+
 
 def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     """``sweep.json``: written once; a resume finds it there, and sets aside what an earlier start lost half-written."""
@@ -37,7 +40,6 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
                 "sweep_id": digest_of(identity)[:16],
                 "started_at": identity["began"],
                 "config": config,
-                "given": plan.given,
                 "configs": [
                     {
                         **one.model_dump(mode="json", include={"name", "hash", "changes", "stands"}),
@@ -46,13 +48,9 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
                     for one in plan.configs
                 ],
                 "placement": plan.config.model_dump(mode="json", include=PLACEMENT),
-                "dataset": plan.dataset,
                 "split": plan.config.split,
                 "holdout_looks": holdout_looks,
                 "tasks": [{"name": task.name, "digest": task.digest} for task in plan.taken],
-                "refused": [task.model_dump() for task in plan.refused],
-                "tuned_on": plan.tuned_on,
-                "sealed_digest": plan.sealed_digest,
                 "models": {
                     role: {
                         "engine": engine.model_dump(mode="json"),
@@ -61,9 +59,7 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
                     }
                     for role, (engine, profile, digest) in plan.models.items()
                 },
-                "sandbox": plan.sandbox,
-                "sandbox_why": plan.sandbox_why,
-                "place": plan.place,
+                **plan.model_dump(mode="json", include=TOLD),
                 "planned_trials": len(plan.trials),
                 "versions": versions(),
             }

@@ -9,6 +9,7 @@ from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.trial import TrialKey
+from hc_ray.reports.arms import grouped
 from hc_ray.search.trial_outcome import TrialOutcome
 
 SCHEMA = "ATIF-v1.7"
@@ -18,9 +19,7 @@ def trajectory(key: TrialKey, outcome: TrialOutcome, model: str | None) -> dict[
     """The whole trial. The root's steps are its stages; a candidate's exchanges stand in its own trajectory, with its
     score and what became of it. ``model``: the solver's, for a reader."""
     agent = {"name": f"hc-ray/{key.agent}", "version": __version__, "model_name": model}
-    groups: dict[str, list[Exchange]] = {}
-    for exchange in outcome.exchanges:
-        groups.setdefault(exchange.owner, []).append(exchange)
+    groups = grouped(outcome.exchanges, lambda exchange: exchange.owner)
     subagents: list[dict[str, Any]] = [
         {
             "schema_version": SCHEMA,

@@ -34,7 +34,7 @@ from hc_ray_actors.backends import choose
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.integrations.mcp_folders import Folders
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR, FilledPlace, contents, keep, kept
-from hc_ray_actors.jobs.answering import answering
+from hc_ray_actors.jobs.answering import ONE_TASK, answering
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.sandboxes import Sandboxes
 
@@ -68,10 +68,9 @@ class Workshop:
     and the sandboxes of this machine. A tool raises ``HcRayError`` for what it refuses."""
 
     def __init__(self, config: SweepConfig, folders: Folders, image: str) -> None:
-        alone = {"agents": ("hc",), "split": "dev", "tags": (), "configs": (), "grid": {}}
         parts = config.solver.model_copy(update={"decompose": "model"})  # so that a decomposer of one's own is planned
-        self._config, self._folders = config.model_copy(update={**alone, "solver": parts}), folders
-        self._image = image
+        self._config = config.model_copy(update={**ONE_TASK, "agents": ("hc",), "solver": parts})
+        self._folders, self._image = folders, image
         self._opened = contextlib.AsyncExitStack()
         self._opening = asyncio.Lock()
         self._crew: tuple[SolverConfig, dict[RoleName, RoleModel]] | None = None

@@ -16,6 +16,7 @@ from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import data_root
+from hc_ray.stores.local_disk import beside
 from hc_ray_actors.integrations.mcp_folders import Folders, closed, opened
 from hc_ray_actors.remote_place import RemotePlace
 
@@ -142,9 +143,8 @@ def keep(workspace: Path, suite: Suite, tar: bytes) -> Path:
         old.unlink()
     file = shelf / f"{suite.hash[:12]}.json"
     for path, data in ((file.with_suffix(".tar"), tar), (file, suite.model_dump_json(indent=1).encode())):
-        new = path.with_name(f".{path.name}")
-        new.write_bytes(data)
-        new.replace(path)
+        with beside(path, data, lasting=False) as new:
+            new.replace(path)
     return file
 
 

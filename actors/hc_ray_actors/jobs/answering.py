@@ -3,12 +3,17 @@ imports it and nothing that opens tests."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.config import RoleName
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import Looked, Planned
 from hc_ray_actors.trials import RoleSetup, Trials
+
+ONE_TASK: dict[str, Any] = {"split": "dev", "include": (), "exclude": (), "tags": (), "limit": None,
+                            "configs": (), "grid": {}}  # fmt: skip
+"""What the settings of a sweep must be for one task alone, whatever a config says of many."""
 
 
 @contextlib.asynccontextmanager

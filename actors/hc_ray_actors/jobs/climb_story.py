@@ -18,6 +18,7 @@ from hc_ray.domain.errors import LeakError, OutputError
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.climb_report import change_of, records_of
 from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json, total
+from hc_ray.reports.self_to_blind import by_task
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story, milliseconds, points, span_of, told_of
 from hc_ray.stores.mlflow_sweep import TABLES, TRIALS, tables_of
@@ -179,10 +180,8 @@ def _title(arm: Arm, proposer: str, what: str) -> str:
 
 
 def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
-    scored, by_task = [row for row in rows if row["passed"] is not None], defaultdict[str, list[float]](list)
-    for row in scored:
-        by_task[row["task"]].append(float(row["passed"]))
-    passed = rate([by_task[task] for task in sorted(by_task)])
+    scored = [row for row in rows if row["passed"] is not None]
+    passed = rate(by_task(scored, "passed"))
     own = {f"{name}_per_trial" if name == "tokens" else name: mean_of(rows, name)
            for name in ("tokens", "turns", "score")}  # fmt: skip
     return {"blind_pass_rate": passed.value, "blind_pass_rate_low": passed.low, "blind_pass_rate_high": passed.high,

@@ -11,6 +11,7 @@ from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.task import Task
 from hc_ray.reports.report import read_sweep, result_of
 from hc_ray.spec.reading import read_spec
+from hc_ray.stores.local_disk import beside
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
 
@@ -33,7 +34,9 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     taught = lessons(trials, known, installed((SHIPPED, root)), came)
     for lesson in taught:
         if lesson.skill is not None:
-            _write(root / lesson.skill.name, lesson.skill.text)
+            path = root / lesson.skill.name / FILE
+            with beside(path, lesson.skill.text.encode(), lasting=False) as whole:
+                whole.replace(path)
     return taught
 
 
@@ -50,11 +53,3 @@ def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | No
     kind = (deliverable_of(read_spec(task.instruction, task.environment)).path or "").rpartition(".")[2]
     return Solved(task=task.digest, kind=kind, passed=result.passed, files=handed.get("files", {}),
                   plan=handed.get("plan", ""))  # fmt: skip
-
-
-def _write(folder: Path, skill: str) -> None:
-    """One skill, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{FILE}.part"
-    part.write_text(skill, encoding="utf-8")
-    part.replace(folder / FILE)

@@ -14,7 +14,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.jobs.answering import answering
+from hc_ray_actors.jobs.answering import ONE_TASK, answering
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.role_models import Planned
 from hc_ray_actors.sandboxes import Sandboxes
@@ -27,23 +27,8 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     folder = _task_folder(task_path)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
-    one = config.model_copy(
-        update={
-            "dataset": str(folder),
-            "agents": (agent,),
-            "seeds": seed + 1,
-            "include": (),
-            "exclude": (),
-            "tags": (),
-            "limit": None,
-            "split": "dev",
-            "configs": (),
-            "grid": {},
-            "out": out,
-            "mlflow_uri": config.mlflow_uri or "none",
-        }
-    )
-    plan = prepare(one)
+    own = {"dataset": str(folder), "agents": (agent,), "seeds": seed + 1, "out": out}
+    plan = prepare(config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"}))
     plan = plan.model_copy(update={"trials": tuple(key for key in plan.trials if key.seed == seed)})
     summary = sweep.run(plan, events=events, cluster=InProcess())
     if summary.interrupted:
@@ -57,8 +42,7 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
 def make_suite(config: SweepConfig, task_path: str) -> Suite:
     """Generate and gate the self-tests of one task folder. Raises ``UserError`` or ``InfrastructureError``."""
     folder = _task_folder(task_path)
-    alone = {"agents": ("hc",), "split": "dev", "tags": (), "configs": (), "grid": {}}
-    plan = prepare(config.model_copy(update={"dataset": str(folder), **alone}))
+    plan = prepare(config.model_copy(update={**ONE_TASK, "dataset": str(folder), "agents": ("hc",)}))
     return asyncio.run(_suite(plan))
 
 
