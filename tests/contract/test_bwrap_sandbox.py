@@ -212,6 +212,20 @@ async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_
         assert not sandbox.alive and "MiB" in sandbox.process.why
 
 
+async def test_of_one_that_is_ended_while_it_starts_both_halves_are_dead(place, home, monkeypatch):
+    marker = f"2{os.getpid()}.5"
+    halves = home / "halves"
+    halves.write_text(f"#!/bin/sh\nsleep {marker} & wait\n")
+    halves.chmod(0o755)
+    monkeypatch.setattr(bwrap_binary, "find_bwrap", lambda: halves)
+    box = await place.create(task(), "halves")
+    command = asyncio.create_task(box.exec(["true"], timeout=60))
+    await becomes(marker, 1)
+    await box.close()
+    await becomes(marker, 0)
+    await command
+
+
 async def test_one_that_is_ended_while_it_starts_is_dead_like_any_other(place):
     box = await place.create(task(), "early")
     box.process.why = "its files hold more than 8 MiB"  # as the watchdog says that looks just then
@@ -285,6 +299,16 @@ def test_a_sandbox_that_was_tried_when_its_maker_was_killed_is_reaped_at_once(ho
     subprocess.run([sys.executable, "-c", TRIED], cwd=CHECKOUT)
     (left,) = (home / "sandboxes" / "probe").iterdir()
     assert str(left) in reap() and not left.exists()
+
+
+def test_a_bwrap_that_waits_for_ever_since_its_owner_was_killed_as_it_started_goes_with_its_folder(tmp_path):
+    (tmp_path / "half").mkdir()
+    os.utime(tmp_path / "half", (1, 1))
+    words = ["-c", "read never", "bwrap", "--die-with-parent", "--bind", f"{tmp_path}/half/root"]
+    waits, other = ([*words[:-1], place] for place in (words[-1], f"{tmp_path}/other/root"))
+    with subprocess.Popen(["sh", *waits], stdin=-1) as gone, subprocess.Popen(["sh", *other], stdin=-1) as stays:
+        assert reap_folder(tmp_path) == [f"{tmp_path}/half"]
+        assert gone.wait(10) == -signal.SIGKILL and stays.poll() is None
 
 
 @pytest.mark.parametrize("owner", [None, b"", bytes(80)], ids=["none", "empty", "zeros"])

@@ -213,7 +213,8 @@ def _is_leftover(folder: Path) -> bool:
 
 
 def _kill_below(folder: Path) -> None:
-    """Kill each bwrap whose command line names a root below ``folder``: with it goes all of its sandbox."""
+    """Kill each bwrap whose command line names a root below ``folder``: with it goes all of its sandbox. Of one whose
+    owner was killed as it started, the half that waits for the other to map its users waits for ever."""
     wanted = f"{folder}/".encode()
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
