@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -320,6 +322,19 @@ def test_a_folder_that_lost_its_owners_name_with_the_power_is_reaped_once_nobody
     assert reap_folder(tmp_path) == []
     os.utime(folder, (1, 1))
     assert reap_folder(tmp_path) == [str(folder)] and not folder.exists()
+
+
+async def test_a_close_that_is_given_up_while_all_threads_are_busy_is_done_all_the_same(place):
+    box, gate, loop = await place.create(task(), "given-up"), threading.Event(), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy, closes = loop.run_in_executor(None, gate.wait), asyncio.ensure_future(box.close())
+    await asyncio.wait([closes], timeout=0.1)
+    closes.cancel()
+    await asyncio.gather(closes, return_exceptions=True)
+    gate.set()
+    await busy
+    await asyncio.to_thread(int)  # which that one thread comes to last
+    assert not box.folder.exists()
 
 
 async def test_a_call_that_is_given_up_ends_its_sandbox_and_its_files_stay_readable(place):
