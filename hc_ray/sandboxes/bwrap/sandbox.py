@@ -179,15 +179,13 @@ def probe() -> str | None:
 
 def reap(*, dry: bool = False) -> list[str]:
     """Remove what dead owners left below ``data_root()/sandboxes``; answers the folders."""
-    root = data_root() / "sandboxes"
-    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
-    return [name for folder in folders for name in reap_folder(folder, dry=dry)]
+    return [name for root in sorted((data_root() / "sandboxes").glob("*")) for name in reap_folder(root, dry=dry)]
 
 
 def reap_folder(state_root: Path, *, dry: bool = False) -> list[str]:
     """The same for one state root; returns the folders that were removed."""
     removed = []
-    for folder in sorted(state_root.iterdir()) if state_root.is_dir() else []:
+    for folder in sorted(state_root.glob("*")):
         if folder.is_symlink() or not folder.is_dir() or not _is_leftover(folder):
             continue
         if not dry:
