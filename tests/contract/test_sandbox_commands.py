@@ -137,8 +137,3 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     for late in (left.exec(["true"], timeout=5), left.get("data.txt"), left.fork("late")):
         with pytest.raises(SandboxError):
             await late
-
-
-async def test_output_that_comes_as_another_orphan_ends_is_kept(box):
-    result = await box.exec(["sh", "-c", "(sleep 0.01) & (sleep 0.03; echo late) & exit 3"], timeout=10)
-    assert (result.exit_code, result.stdout) == (3, b"late\n")
