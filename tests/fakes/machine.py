@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from hc_ray.sandboxes.tripwire import available_memory
+from hc_ray.sandboxes.tripwire import memory
 
 THREAD_EXIT = {"x86_64": 60, "aarch64": 93}[platform.machine()]
 """The number of the call that ends one thread alone."""
@@ -53,7 +53,7 @@ class Watch:
         self.memory_mib = self.disk_mib = self.processes = 0
 
     def __enter__(self) -> "Watch":
-        self._memory, self._disk = available_memory(), self._free()
+        self._memory, self._disk = memory(), self._free()
         self._thread.start()
         return self
 
@@ -67,6 +67,7 @@ class Watch:
 
     def _look(self) -> None:
         while not self._over.wait(0.02):
-            self.memory_mib = max(self.memory_mib, (self._memory - available_memory()) >> 20)
+            (before, held_before), (now, held) = self._memory, memory()
+            self.memory_mib = max(self.memory_mib, (before - now) >> 20, (held - held_before) >> 20)
             self.disk_mib = max(self.disk_mib, (self._disk - self._free()) >> 20)
             self.processes = max(self.processes, int(Path("/proc/loadavg").read_text().split()[3].split("/")[1]))

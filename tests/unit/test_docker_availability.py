@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
+from hc_ray.domain.errors import DatasetError
 from hc_ray.sandboxes.docker.availability import ASK_SECONDS, AT_ONCE, available, built_tag, refusal
+from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts
 from tests.fakes.docker_tasks import task_with_environment
 
@@ -56,6 +58,20 @@ def test_a_task_whose_image_is_built_or_that_docker_refuses_anyway_has_none_aske
     daemon = FakeDaemon()
     assert "BuildKit" in (refusal(task) or "")
     assert available([task], tmp_path, daemon).missing == {} and daemon.asked == []
+
+
+@pytest.mark.parametrize(("wants", "word"), [
+    ({"compose": True}, "Compose"), ({"gpus": 1}, "GPU"), ({"network": "allowlist"}, "some hosts only"),
+    ({"dockerfile": None}, "neither"), ({}, None),
+])  # fmt: skip
+async def test_a_task_that_docker_cannot_take_is_refused_with_the_reason_before_a_daemon_is_asked(
+    tmp_path, wants, word
+):
+    task, place = task_with_environment(tmp_path, **wants), DockerPlace(tmp_path, owner="o")
+    assert word in place.refuses(task) if word else place.refuses(task) is None
+    if word:
+        with pytest.raises(DatasetError, match=word):
+            await place.create(task, "a")
 
 
 class Silent(FakeDaemon):

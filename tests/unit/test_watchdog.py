@@ -21,9 +21,9 @@ ROOM = 1 << 40
 
 @pytest.fixture
 def free(monkeypatch):
-    level = SimpleNamespace(disk=ROOM, paths=ROOM, memory=ROOM, tasks=100)
+    level = SimpleNamespace(disk=ROOM, paths=ROOM, memory=ROOM, held=ROOM, tasks=100)
     monkeypatch.setattr(tripwire, "free_on", lambda folder: (level.disk, level.paths))
-    monkeypatch.setattr(tripwire, "available_memory", lambda: level.memory)
+    monkeypatch.setattr(tripwire, "memory", lambda: (level.memory, level.held))
     monkeypatch.setattr(tripwire, "tasks", lambda: level.tasks)
     return level
 
@@ -32,6 +32,7 @@ def free(monkeypatch):
     ("disk", -tripwire.DISK_STEP, "disk"),
     ("paths", -tripwire.PATHS_STEP, "paths"),
     ("memory", -tripwire.MEMORY_STEP, "memory"),
+    ("held", tripwire.MEMORY_STEP, "memory"),
     ("tasks", tripwire.TASKS_STEP, "tasks"),
 ])  # fmt: skip
 def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free, what, step, sign):
@@ -56,7 +57,7 @@ def test_a_wire_for_the_disk_alone_is_pulled_by_neither_memory_nor_processes(fre
     assert wire.look() == tripwire.Signs(disk=True, disk_short=True)
 
 
-@pytest.mark.parametrize("figure", [tripwire.available_memory, tripwire.tasks])
+@pytest.mark.parametrize("figure", [tripwire.memory, tripwire.tasks])
 def test_what_the_kernel_says_is_read_anew_each_time(figure):
     before, taken, done = figure(), [], threading.Event()
     try:

@@ -159,7 +159,8 @@ class BwrapSandbox:
         return await self._place.start(self._task, name, self._placed, self)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self.shut)
+        # Where all threads are busy, who gives up waiting would take the work back.
+        await asyncio.shield(asyncio.to_thread(self.shut))
 
     def kill(self, why: str) -> None:
         """End its processes; files stay readable. Blocking."""

@@ -5,7 +5,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.filetree import Member, absolute
 from hc_ray.domain.task import Copy, Task
 from hc_ray.sandboxes.bwrap.files import RootTree
@@ -23,7 +22,7 @@ def environment_fault(task: Task, folder: Path) -> str | None:
 
 
 def copy_environment(task: Task, folder: Path, tree: RootTree) -> None:
-    """Place the environment's files. Raises ``DatasetError`` for a source that is not there."""
+    """Place the environment's files, in which there is no fault."""
     if task.environment.dockerfile is None:
         if folder.is_dir():
             for member in _below(folder, task.environment.workdir):
@@ -36,8 +35,6 @@ def copy_environment(task: Task, folder: Path, tree: RootTree) -> None:
 
 def _copied(copy: Copy, folder: Path) -> Iterator[Member]:
     found = [path for source in copy.sources for path in _sources(folder, source)]
-    if not found:
-        raise DatasetError(f"COPY {' '.join(copy.sources)}: not found in environment/")
     into_folder = copy.destination.endswith("/") or len(found) > 1
     for path in found:
         if path.is_dir() and not path.is_symlink():

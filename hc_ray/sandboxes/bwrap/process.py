@@ -138,8 +138,9 @@ class BwrapProcess:
             if self._child >= 0:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
         if self._process is not None and self._process.returncode is None:
+            # Both halves: the second one, as it starts, does not die with the first yet.
             with suppress(OSError):
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, data: bytes) -> None:
         assert self._process is not None and self._process.stdin is not None

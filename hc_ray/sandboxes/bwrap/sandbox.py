@@ -179,15 +179,13 @@ def probe() -> str | None:
 
 def reap(*, dry: bool = False) -> list[str]:
     """Remove what dead owners left below ``data_root()/sandboxes``; answers the folders."""
-    root = data_root() / "sandboxes"
-    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
-    return [name for folder in folders for name in reap_folder(folder, dry=dry)]
+    return [name for root in sorted((data_root() / "sandboxes").glob("*")) for name in reap_folder(root, dry=dry)]
 
 
 def reap_folder(state_root: Path, *, dry: bool = False) -> list[str]:
     """The same for one state root; returns the folders that were removed."""
     removed = []
-    for folder in sorted(state_root.iterdir()) if state_root.is_dir() else []:
+    for folder in sorted(state_root.glob("*")):
         if folder.is_symlink() or not folder.is_dir() or not _is_leftover(folder):
             continue
         if not dry:
@@ -213,7 +211,8 @@ def _is_leftover(folder: Path) -> bool:
 
 
 def _kill_below(folder: Path) -> None:
-    """Kill each bwrap whose command line names a root below ``folder``: with it goes all of its sandbox."""
+    """Kill each bwrap whose command line names a root below ``folder``: with it goes all of its sandbox. Of one whose
+    owner was killed as it started, the half that waits for the other to map its users waits for ever."""
     wanted = f"{folder}/".encode()
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

@@ -56,18 +56,18 @@ def hide_processes(libc: Any) -> None:
     with open("/proc/self/mountinfo", "rb") as file:
         closed = [at for line in file if (at := line.split()[4]).startswith(b"/proc/")]
     own, flags = TESTS.encode(), MS_NOSUID | MS_NODEV | MS_NOEXEC
-    if not _done(libc.mount(b"proc", own, b"proc", flags, None), "another /proc", unless=errno.EPERM):
+    if not _done(libc.mount(b"proc", own, b"proc", flags, None), "another /proc", unless=(errno.EPERM, errno.EACCES)):
         return
     for at in closed:
         rights.must(libc.mount(at, own + at.removeprefix(b"/proc"), None, MS_BIND, None), "closing /proc")
     hidden = libc.mount(None, b"/proc", None, MS_REMOUNT | flags, b"hidepid=ptraceable")
-    if _done(hidden, "hiding processes", unless=errno.EINVAL):
+    if _done(hidden, "hiding processes", unless=(errno.EINVAL,)):
         rights.must(libc.mount(own, b"/proc", None, MS_MOVE, None), "a /proc of the tests' own")
 
 
-def _done(result: int, what: str, *, unless: int) -> bool:
-    """False where the kernel answers with the error ``unless``."""
-    if result != 0 and ctypes.get_errno() == unless:
+def _done(result: int, what: str, *, unless: tuple[int, ...]) -> bool:
+    """False where the kernel answers with one of the errors ``unless``."""
+    if result != 0 and ctypes.get_errno() in unless:
         return False
     rights.must(result, what)
     return True
