@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from hc_ray.domain.config import EngineConfig, Sampling, SweepConfig
+from hc_ray.domain.config import EngineConfig, Sampling, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
@@ -85,6 +85,14 @@ def test_a_plan_refuses_what_needs_chat_on_a_server_that_has_none_with_the_remed
             settle(drafts(asked))
     with EngineServer(echo_request, endpoints=CHAT_ONLY, models=("base",)) as server:
         assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_plan_says_where_a_server_was_not_seen_to_call_the_tools_that_are_asked_for(tools):
+    with EngineServer(echo_request, models=("m",), tools=tools) as server:
+        config = SweepConfig(engine=engine(server, "m"), solver=SolverConfig(actions="calls"))
+        _, notes = settle(drafts(config))
+    assert any("m was not seen to answer with native tool calls" in note for note in notes) is not tools
 
 
 @pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts",
