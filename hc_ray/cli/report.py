@@ -85,11 +85,8 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> None:
     if len(out) > 1:
         raise ConfigError("--replay reads one sweep directory; name only one")
     from hc_ray.reports.replay.figures import replay
-    from hc_ray.reports.report import read_sweep
 
-    store = sweep_store(out[0])
-    read_sweep(store)
-    found = replay(store, selector)
+    found = replay(sweep_store(out[0]), selector)
     if as_json:
         return print_json(found)
     from hc_ray.reports.replay.text import tell_replay

@@ -22,6 +22,9 @@ from hc_ray.cli.options import (
 from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.reports.page import VERDICTS, Section
 
+TRIALS = 200
+"""Of a sweep, as far as they are listed to who does not ask for all."""
+
 
 def show(
     trial: Annotated[str, Argument(help="OUT/TRIAL (part of the name is enough); OUT alone lists its trials.")],
@@ -29,7 +32,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Explain one trial. Prints instruction, self-tests, pass matrix, candidates, and why one of them was submitted;
-    -v shows long texts whole, and adds every prompt."""
+    -v shows long texts and lists whole, and adds every prompt."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.reports.report import rows_of
     from hc_ray.stores.sweep_directory import SweepStore
@@ -39,7 +42,7 @@ def show(
     if not name:
         rows = rows_of(store)
         if len(rows) != 1:
-            return answer(as_json, {"trials": rows}, _listed(rows))
+            return answer(as_json, {"trials": rows}, _listed(rows, len(rows) if verbose else TRIALS))
         name = rows[0]["trial"]
     described = shows.describe(store, shows.find_trial(store, name))
     if as_json:
@@ -49,18 +52,18 @@ def show(
     tell(described, out=out, verbose=verbose)
 
 
-def _listed(rows: list[dict[str, Any]]) -> Section:
-    """The trials that one can ask for."""
+def _listed(rows: list[dict[str, Any]], most: int) -> Section:
+    """The trials that one can ask for, at most so many."""
     told = [
         (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
          "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
-        for row in rows
+        for row in rows[:most]
     ]  # fmt: skip
     columns, end = ("trial", "task", "agent", "seed", "verdict"), ("self-tests", "tokens")
+    more = [f"and {len(rows) - most} more (-v lists them)"] if len(rows) > most else []
     hint = f"{len(rows)} finished trials; hc-ray show OUT/TRIAL explains one"
-    return Section(
-        "", (*columns, *end), told, numbers=("seed", *end), after=[hint], spare=("tokens", "self-tests", "seed", "task")
-    )
+    return Section("", (*columns, *end), told, numbers=("seed", *end), after=[*more, hint],
+                   spare=("tokens", "self-tests", "seed", "task"))  # fmt: skip
 
 
 def _place(trial: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hc_ray.domain.errors import EngineError
@@ -54,18 +54,13 @@ async def find_knee(
         rates[concurrency] = level.output_tokens_per_second
         if surely is not None and len(seen) > surely and rates[concurrency] < GAIN * best:
             break
-    knee = knee_of(rates)
+    knee = min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * max(rates.values()))
     peak = max(seen, key=lambda level: level.output_tokens_per_second)
     prefill = await _prefill(model, knee, seconds, chat)
     # Where reading overlaps with writing, as on a GPU, at most half of the time counts as spent on it.
     reading = min(0.5, peak.prompt_tokens_per_second / prefill)
     answers = peak.output_tokens_per_second / (1 - reading)
     return seen, Speed(knee=knee, completion_tokens_per_second=answers, prompt_tokens_per_second=prefill)
-
-
-def knee_of(rates: Mapping[int, float]) -> int:
-    """The smallest concurrency that reaches 95 % of the best throughput (tokens a second by concurrency)."""
-    return min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * max(rates.values()))
 
 
 def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt:

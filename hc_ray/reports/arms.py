@@ -62,14 +62,11 @@ def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequen
 
 def tuned(on: Collection[str], tasks: Collection[str]) -> list[str]:
     """What must be said of the rates of a config that was chosen by its verdicts ``on`` some tasks."""
-    told = f"tuned on {sum(task in on for task in tasks)} of these {counted(len(tasks), 'task')}"
-    return (
-        [f"{told}, whose pass rates say too much of it (docs/protocol.md)"]
-        if {*on} & {*tasks}
-        else [told]
-        if on
-        else []
-    )
+    if not on:
+        return []
+    among = sum(task in on for task in tasks)
+    told = f"tuned on {among} of these {counted(len(tasks), 'task')}"
+    return [f"{told}, whose pass rates say too much of it (docs/protocol.md)" if among else told]
 
 
 def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tuple[Data, list[Data], list[Data]]:

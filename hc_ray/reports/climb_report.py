@@ -101,7 +101,7 @@ def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[
 def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list[Data]:
     """The incumbent of each generation, as its own trials in it show it."""
     audited = {number: quality for number, quality in map(_audited, stores.values()) if quality}
-    found = []
+    found, incumbent = [], "start"
     for number in dict.fromkeys(record.proposal.generation for record in records):
         own = [record for record in records if record.proposal.generation == number]
         control = next((record.decision.control for record in own if record.decision), None)
@@ -109,7 +109,7 @@ def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list
         quality = audited.get(number) or {}
         found.append({
             "generation": number,
-            "incumbent": _incumbent(records, number),
+            "incumbent": incumbent,
             "pass_rate": control.pass_rate if control else None,
             "trials": control.trials if control else 0,
             "means": control.means if control else {},
@@ -117,13 +117,10 @@ def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list
             "accepted": _label(accepted.proposal) if accepted else None,
             "tokens": next((record.decision.tokens for record in own if record.decision), None),
         })  # fmt: skip
+        incumbent = next(
+            (_label(one.proposal) for one in reversed(own) if one.accepted and one.proposal.knob), incumbent
+        )
     return found
-
-
-def _incumbent(records: Sequence[Record], generation: int) -> str:
-    before = [one.proposal for one in records if one.accepted and one.proposal.knob
-              and one.proposal.generation < generation]  # fmt: skip
-    return _label(before[-1]) if before else "start"
 
 
 def _label(one: Proposal) -> str:

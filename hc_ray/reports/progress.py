@@ -25,6 +25,7 @@ from hc_ray.domain.value import Value
 
 WINDOW = 20.0
 """Seconds over which the token rate is taken."""
+STARTING = "starting engines and sandboxes"
 STAGES = {"act": "command", "round": "running tests", "submit": "grading"}
 """What actions are called that would say little by their own name."""
 SLOTS = {"sandbox_slot": "sandboxes", "verifier_slot": "gradings"}
@@ -146,8 +147,8 @@ class SweepState:
         self.running: dict[str, RunningTrial] = {}
         self.began = now()
         self.last_heard: float | None = None
-        self.step: str | None = None
-        """What is done beside the trials: after the last one, the report and the like."""
+        self.step: str | None = STARTING
+        """What is done beside the trials: before the first one, and after the last, such as the report."""
         self.step_began = self.began
         self.crew = CrewView()
         self._spent: deque[tuple[float, int]] = deque()
@@ -164,6 +165,7 @@ class SweepState:
         self.last_heard = self.now()
         self.crew.take(event)
         if isinstance(event, TrialStart):
+            self.step = None
             self.running[event.trial] = RunningTrial(event.task, arm(event.agent, event.config), event.seed, self.now())
             return
         if isinstance(event, TrialComplete):
@@ -175,7 +177,7 @@ class SweepState:
             _advance(trial, event)
 
     def begin_step(self, step: str) -> None:
-        """From now on this is done, until the next step or event."""
+        """From now on this is done, until the next step or trial begins."""
         self.step, self.step_began = step, self.now()
 
     def _count(self, tokens: int) -> None:

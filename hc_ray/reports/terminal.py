@@ -21,12 +21,11 @@ from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
 from hc_ray.reports.page import TONES, VERDICTS, Section, printable
-from hc_ray.reports.progress import SweepState, clock, counted
+from hc_ray.reports.progress import STARTING, SweepState, clock, counted
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
 NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "")
-STARTING = "starting engines and sandboxes"
 QUIET = 60.0
 """Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
 _WHOLE, _LEAST, _ENOUGH = 20, 8, 24
@@ -228,8 +227,6 @@ class Progress:
                 if state.crew.tells:
                     parts.append(self._nodes())
                 parts.append(self._running())
-            elif state.last_heard is None:
-                parts.append(Text(STARTING, style="dim"))
             return Group(*parts)
 
     def _nodes(self) -> Table:

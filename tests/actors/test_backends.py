@@ -2,6 +2,7 @@
 
 import pytest
 
+from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.docker.availability import Availability
@@ -104,8 +105,9 @@ def test_tasks_that_the_sandboxes_cannot_take_are_refused_and_a_resumed_sweep_go
     taken, refused = fitting([SMALL, BUILT], [], choice, tmp_path)
     assert [task.name for task in taken] == ["small"]
     assert [(task.name, "runs commands (RUN" in task.reason) for task in refused] == [("built", True)]
-    assert plan._began_with(str(tmp_path)) is None
-    (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
-    assert plan._began_with(str(tmp_path)) == "bwrap"
+    for why in ("Docker responds and has the tasks' images", "as this sweep began"):
+        placed, *_ = plan._placed(SweepConfig(), tmp_path, [SMALL], [], tmp_path, str(tmp_path), Machine())
+        assert (placed.backend, placed.why) == ("docker" if "Docker" in why else "bwrap", why)
+        (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
     with pytest.raises(PlatformError, match=r"Docker \(as this sweep began\) does not work on this machine"):
         choose("docker", why="as this sweep began", here=Machine(docker=NO_DOCKER))

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from hc_ray.domain.config import EngineConfig, Sampling, SweepConfig
+from hc_ray.domain.config import EngineConfig, Sampling, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
@@ -16,7 +16,6 @@ from hc_ray.engines.profiles import WHOLE_CONTEXT
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
-from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.engine_places import located
 from hc_ray_actors.integrations import harbor_trial
@@ -25,9 +24,7 @@ from hc_ray_actors.jobs.answering import answering
 from hc_ray_actors.role_models import role_model, role_models
 from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.engine_server import EngineServer, Rejected
-from tests.fakes.sandbox_home import data_home
 from tests.fakes.scripts import echo_request
-from tests.fakes.tasks import make_task
 
 pytestmark = pytest.mark.usefixtures("home")
 NAME = "smollm2-135m-instruct"
@@ -83,11 +80,20 @@ def test_a_plan_refuses_what_needs_chat_on_a_server_that_has_none_with_the_remed
     with EngineServer(echo_request, endpoints=("/v1/completions", "/v1/models"), models=("base",)) as server:
         config = SweepConfig(engine=engine(server, "base", context_tokens=8192))
         asked = SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), {key: value}))
-        assert settle(drafts(config))
+        (planned,), notes = settle(drafts(config))
+        assert planned.of_trials("hc")["models"]["solver"] == planned.models["solver"][2] and len(notes) == 2
         with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, and base answers .*: leave {key} out, or"):
             settle(drafts(asked))
     with EngineServer(echo_request, endpoints=CHAT_ONLY, models=("base",)) as server:
         assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_plan_says_where_a_server_was_not_seen_to_call_the_tools_that_are_asked_for(tools):
+    with EngineServer(echo_request, models=("m",), tools=tools) as server:
+        config = SweepConfig(engine=engine(server, "m"), solver=SolverConfig(actions="calls"))
+        _, notes = settle(drafts(config))
+    assert any("m was not seen to answer with native tool calls" in note for note in notes) is not tools
 
 
 @pytest.mark.parametrize("script", ["tests.fakes.scripts:nothing", "tests.fakes.nowhere:x", "tests.fakes.scripts",
@@ -175,16 +181,6 @@ def test_a_chat_only_server_s_bench_finds_its_knee(monkeypatch):
         assert all("messages" in body for body in server.bodies()[-3:])
     assert found["knee"] == 1 and found["profile"]["form"] == "chat" and found["saved"] is None
     assert known is not None and known.knee == 1 and known.prompt_tokens_per_second
-
-
-def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tmp_path):
-    make_task(tmp_path / "tasks", "add")
-    with data_home(), EngineServer(echo_request, endpoints=CHAT_ONLY) as server:
-        config = SweepConfig(dataset=str(tmp_path / "tasks"), agents=("raw",), sandbox="bwrap", engine=engine(server))
-        planned = role_models(config)
-        plan = prepare(config)
-    assert set(planned.notes) <= set(plan.notes) and plan.models == planned.models
-    assert plan.trials[0].models["solver"] == planned.models["solver"][2]
 
 
 def test_an_engine_s_window_is_its_knee_where_nobody_set_one_and_the_plan_says_so():

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from hc_ray.cli import app as cli
+from hc_ray.cli import trials
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.domain.suite import Suite
@@ -147,7 +148,7 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(sweep):
     assert "\\u2265 0.80" in done.stdout and "Also written to" in done.stdout
 
 
-def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
+def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys, monkeypatch):
     for arguments, code, told in (
         ([f"{sweep}/double__hc"], 0, ["contradicted by a second reading", "observed 1, expected 0"]),
         ([f"{sweep}/trials/double__hc", "--json"], 0, ['"chosen": "c0.1"']),
@@ -156,6 +157,11 @@ def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
         assert cli.run(["show", *arguments]) == code
         said = "".join(capsys.readouterr())
         assert all(part in said for part in told)
+    monkeypatch.setattr(trials, "TRIALS", 20)
+    for words, whole in (((), False), (("-v",), True)):
+        assert cli.run(["show", str(sweep), *words]) == 0
+        said = capsys.readouterr().out
+        assert ("and 5 more (-v lists them)" in said) is not whole and ("t07__raw" in said) is whole
 
 
 def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, tmp_path, monkeypatch, capsys):

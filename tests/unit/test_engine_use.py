@@ -28,28 +28,20 @@ def stored(*events):
     return store
 
 
-def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slots():
-    found = engine_use(stored(account(10.0), account(20.0)), {"speeds": {"m": SPEED}})
+def test_use_is_tokens_over_the_knees_but_for_reused_answers_and_the_end_with_fewer_trials_than_slots():
+    reused = account(20.0, reused=3, reused_tokens=2400)
+    found = engine_use(stored(account(10.0), reused), {"speeds": {"m": SPEED}})
     assert found is not None
     (one,) = found["engines"]
     assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
     assert (one["busy"], one["waited"]) == (0.75, {"sandbox": 0.25})
     told = engine_lines(found)[0]
     assert "use 0.70 of 100 answer tokens/s" in told and "In 20 s: 18 answers" in told
+    assert "3 further requests of 2,400 tokens were equal to earlier ones of the sweep and got their answers." in told
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     idle = account(60.0, completion_tokens=0, busy=0.0, waited={"trials": 20.0})
     found = engine_use(stored(account(10.0), *ends, idle), {"planned_trials": 3, "speeds": {}})
     assert found is not None and found["engines"][0]["seconds"] == 10.0
-
-
-def test_requests_that_reused_an_answer_are_told_and_count_for_no_use():
-    reused = account(20.0, reused=3, reused_tokens=2400)
-    found = engine_use(stored(account(10.0), reused), {"speeds": {"m": SPEED}})
-    assert found is not None
-    (one,) = found["engines"]
-    assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
-    said = "3 further requests of 2,400 tokens were equal to earlier ones of the sweep and got their answers."
-    assert said in engine_lines(found)[0]
 
 
 def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():

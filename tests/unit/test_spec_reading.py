@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.task import Environment
 from hc_ray.spec.calls import call_in_normal_form
 from hc_ray.spec.markdown import blocks
 from hc_ray.spec.reading import read_spec
-from hc_ray.spec.spec import Call, Run, Spec
+from hc_ray.spec.spec import Call, Run
 
 F = "```"
 TASK = f"""# Repair the booking service
@@ -105,15 +104,6 @@ def test_an_instruction_falls_into_its_blocks_and_code_spans_end_at_their_backti
     (block,) = blocks("a `b` ``c ` d`` `e\nf` `open")
     assert block.spans == ("b", "c ` d", "e f")
     assert "".join(piece.text for piece in block.pieces if not piece.code) == "a    `open"
-
-
-def test_the_snapshot_is_added_to_a_copy_and_a_spec_is_plain_data():
-    spec = read_spec("Hello.", Environment())
-    seen = spec.with_snapshot(EnvironmentView(tools={"gcc": "13"}))
-    assert seen.snapshot.tools == {"gcc": "13"} and spec.snapshot == EnvironmentView()
-    assert seen.sentences == spec.sentences
-    spec = read_spec(TASK, BOATS)
-    assert Spec.model_validate_json(spec.model_dump_json()) == spec
 
 
 _PIECES = st.sampled_from(

@@ -86,8 +86,14 @@ def test_errors_are_always_told_and_actions_if_asked_for():
 
 
 def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_what_is_done():
-    progress = Progress(5, stream=io.StringIO(), estimated_seconds=600)
+    now = Clock()
+    progress = Progress(5, stream=io.StringIO(), estimated_seconds=600, now=now)
+    now.time = 7
+    progress.emit(events.PostState(kind="sandbox_slot", node="a", state="starting"))
+    assert "starting engines and sandboxes, 7 s" in drawn(progress)
+    now.time = 0
     progress.emit(started("a", "wide"))
+    assert "starting engines" not in drawn(progress)
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
     text = drawn(progress)
     for part in ("hc (wide)", "0/5 trials", "75%", "self-tests of c0.1: 3/4", "about 10 min 00 s left"):

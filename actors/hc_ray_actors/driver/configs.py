@@ -103,11 +103,14 @@ def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], 
 
 def _settled(draft: PlannedConfig, looked: Looked) -> tuple[PlannedConfig, tuple[str, ...]]:
     asked = role_models(draft.config, looked)
-    models, own = asked.models, draft.config
+    models, own, notes = asked.models, draft.config, asked.notes
     if models:
         own = settled(own, models["solver"][1], models["tester"][1])
         _has_effect(draft.changes, own, models["solver"][1])
         _has_chat(own, models, looked)
+        engine, ways = models["solver"][0], (own.solver.agent_style, own.solver.actions)
+        if ways == ("loop", "calls") and not all(one.tools for one in looked.get(engine, ())):
+            notes += (f"solver.actions: calls, but {engine.label} was not seen to answer with native tool calls",)
     digests = {role: digest for role, (_, _, digest) in models.items()}
     prompts = {role: prompts_of(own.solver, role) for role in models}
     found = {
@@ -117,7 +120,7 @@ def _settled(draft: PlannedConfig, looked: Looked) -> tuple[PlannedConfig, tuple
         "prompts": prompts,
         "hash": config_hash(own.solver, own.budget, digests, prompts),
     }
-    return draft.model_copy(update=found), asked.notes
+    return draft.model_copy(update=found), notes
 
 
 def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
