@@ -90,15 +90,17 @@ async def _calls_tools(model: HttpModel, chat: bool) -> bool:
 
 async def _context(model: HttpModel, listed: int | None, body: Mapping[str, Any], endpoint: str) -> int | None:
     """The context that the server lists or says to have; where it says none, what it counts of a long prompt: some cut
-    the beginning off in silence. None where nothing tells it."""
+    the beginning off in silence. None where nothing tells it, or the server is too slow to."""
     if (told := listed if listed is not None else await model.context()) is not None:
         return told
     for words in _LONG:
         text = _WORD * words
         long = {"messages": [{"role": "user", "content": text}]} if endpoint.startswith("chat") else {"prompt": text}
         data = await model.attempt(endpoint, {**body, **long, "max_tokens": 1})
-        if isinstance(data, str):  # refused: too long
-            continue
+        if isinstance(data, str):
+            if "HTTP " in data:  # refused: too long
+                continue
+            return None  # a slow server, which did not answer in time, may have all the room there is
         counted = (data.get("usage") or {}).get("prompt_tokens")
         whole = isinstance(counted, int) and words == _LONG[0] and counted >= words * _COUNTED
         return None if whole or not isinstance(counted, int) or counted <= 0 else counted

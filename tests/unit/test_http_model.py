@@ -6,6 +6,7 @@ import json
 import pickle
 import socket
 import threading
+import time
 from contextlib import asynccontextmanager, nullcontext
 
 import pytest
@@ -21,7 +22,7 @@ from hc_ray.engines.remote import normal_base_url, retry_after
 from hc_ray.engines.spread import Seats, Spread
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
-from tests.fakes.engine_server import EngineServer, Rejected
+from tests.fakes.engine_server import EngineServer, Rejected, prompt_of
 from tests.fakes.scripts import echo_request
 
 TEXT = Prompt(role="solver", purpose="candidate", text="def f(", seed=(1 << 40) + 5, stop=("\n",), context="secret")
@@ -243,6 +244,15 @@ PROPS = {"default_generation_settings": {"n_ctx": 5120}}
 async def test_the_probe_is_told_the_context_or_counts_what_is_left_of_a_long_prompt(server, context):
     async with speaking(**server) as (_, model):
         assert (await probe(model)).context == context
+
+
+async def test_a_server_that_is_too_slow_for_a_long_prompt_is_not_taken_for_a_small_one():
+    def slow_to_read(body):
+        time.sleep(0.6 * (len(prompt_of(body)) > 12_000))
+        return "blue"
+
+    async with speaking(slow_to_read, client={"timeout": 0.3, "retries": 0}) as (_, model):
+        assert (await probe(model)).context is None
 
 
 async def test_a_server_that_is_silent_is_given_up_at_the_first_short_questions():

@@ -1,4 +1,5 @@
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -157,9 +158,18 @@ def test_a_key_that_nobody_reads_is_told_in_the_plan_with_the_tasks_that_it_stan
     sealed = vault.seal(tmp_path / "set", *roots)
     assert len(sealed.tasks) == 2
     says = "enviroment is unknown to hc-ray, which ignores it: did you mean environment?"
-    notes = _notes(SweepConfig(), None, sealed.unknown, sealed.tasks)
+    notes = _notes(SweepConfig(), None, sealed.unknown, (), sealed.tasks)
     assert f"task.toml of a, b: {says}" in notes
-    assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed.unknown, sealed.tasks[:1])
+    assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed.unknown, (), sealed.tasks[:1])
+
+
+def test_a_plan_names_the_tasks_whose_tests_no_reference_solution_is_known_to_pass(tmp_path, roots):
+    for name in ("a", "b"):
+        make_task(tmp_path / "set", name, instruction=f"{name}.\n")
+    shutil.rmtree(tmp_path / "set" / "a" / "solution")
+    sealed = vault.seal(tmp_path / "set", *roots)
+    (note,) = (one for one in _notes(SweepConfig(), None, {}, sealed.unproven, sealed.tasks) if "reference" in one)
+    assert "the tests of a can pass" in note
 
 
 def test_twins_are_refused_with_the_name_of_the_first_and_so_are_nested_roots_and_empty_folders(tmp_path, roots):

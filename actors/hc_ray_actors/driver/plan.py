@@ -169,7 +169,12 @@ def prepare(
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
         nodes=seen,
         tuned_on=tuple(tuned_on),
-        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks, tuned_on)),
+        notes=(
+            *choice.notes,
+            *told,
+            *found.notes,
+            *_notes(config, split, sealed.unknown, sealed.unproven, tasks, tuned_on),
+        ),
     )
     for engine in plan.engines if seen and open_trials else ():
         has_place(engine, seen, plan.place)
@@ -280,14 +285,16 @@ def anywhere(uri: str | None) -> str | None:
 
 
 def _notes(
-    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task],
-    tuned_on: Sequence[str] = (),
+    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], unproven: Sequence[str],
+    tasks: Sequence[Task], tuned_on: Sequence[str] = (),
 ) -> tuple[str, ...]:  # fmt: skip
     taken = {task.name for task in tasks}
     notes = tuned(tuned_on, taken)
     for says, names in unknown.items():
         if own := [name for name in names if name in taken]:
             notes.append(f"task.toml of {named(own)}: {says}")
+    if own := [name for name in unproven if name in taken]:
+        notes.append(f"no reference solution shows that the tests of {named(own)} can pass: a fail there may be theirs")
     if split is None:
         notes.append("this dataset has no holdout, so every task counts as dev (hc-ray tasks split makes one)")
     if config.network == "task":

@@ -48,9 +48,10 @@ class Chores:
         async def look() -> None:
             verdict = await self._crew.verify(task, lambda verifier: verifier.control(task))
             if verdict.passed is False:
-                running = " (if its tests need what a solution leaves running: --grading shared)"
-                hint = "" if task.grading == "shared" else running
-                raise ControlError(f"the task's own reference solution does not pass: {verdict.cause}{hint}")
+                hint = "agent oracle runs it, and hc-ray unseal then shows what its tests printed"
+                if task.grading != "shared":
+                    hint += "; if they need what it leaves running: --grading shared"
+                raise ControlError(f"the task's own reference solution does not pass: {verdict.cause} ({hint})")
 
         known = self._chores.get(("control", task.digest))
         if known is not None and known.broken():

@@ -69,7 +69,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     if result.agent_result.metadata.get("split") == "holdout":
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")
     if result.passed is None:
-        raise OutputError(f"{trial} has no verdict")
+        raise OutputError(f"{trial} has no verdict; hc-ray show {out}/{trial} says why")
     tar = store.find(f"trials/{trial}/artifacts/submission.tar")
     digest = hashlib.sha256(tar).hexdigest() if tar is not None else None
     kept = verifiers.unseal(sealed_folder(Path(sweep["dataset"])), key.task_digest, digest, f"{out}/{trial}")

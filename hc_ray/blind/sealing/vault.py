@@ -63,6 +63,8 @@ class SealedDataset(Value):
     sealed_digests: dict[str, str]
     unknown: dict[str, tuple[str, ...]] = {}
     """What is said of a key of task.toml that nobody reads → the names of the tasks that have it."""
+    unproven: tuple[str, ...] = ()
+    """Names of the tasks without a reference solution."""
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
@@ -82,6 +84,7 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
     names: dict[str, str] = {}
     twins: dict[str, str] = {}
     unknown: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    unproven: list[str] = []
     with readings(dataset, sealed_root) as found:
         for reading in found:
             for one in reading.parsed.unknown:
@@ -100,7 +103,11 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
             names[task.name] = twins[task.digest] = task.name
             digests[task.digest] = spec.sealed_digest
             tasks.append(task)
-    return SealedDataset(tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests, unknown=unknown)
+            if not spec.has_solution:
+                unproven.append(task.name)
+    return SealedDataset(
+        tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests, unknown=unknown, unproven=tuple(unproven)
+    )
 
 
 def load_spec(sealed_root: Path, digest: str) -> VerifierSpec:
