@@ -38,12 +38,16 @@ SERVES = (
     "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123), 1)' 2>/dev/null"
     " && break; sleep 0.1; done\n"
 )
-LURKS = """import glob, os, time
+_LEAVES = """import glob, os, time
 if os.fork():
     os._exit(0)
 os.setsid()
 for number in (0, 1, 2):
     os.close(number)
+"""
+LURKS = (
+    _LEAVES
+    + """
 seen = set()
 while len(seen) < 2:
     for path in glob.glob("/proc/[0-9]*/cmdline"):
@@ -59,7 +63,28 @@ with open("/app/pytest.py", "w") as file:
 time.sleep(3)
 os.unlink("/app/pytest.py")
 """
+)
 """Waits for the second order of a grading, which runs the tests, and puts a module before theirs for a moment."""
+CHANGES = (
+    _LEAVES
+    + """
+paths = glob.glob("/usr/**/IO/File.pm", recursive=True)
+for path in paths:  # folders that overlayfs has to copy first would be seen
+    open(path + ".new", "w").close()
+    os.unlink(path + ".new")
+def line(path):
+    try:
+        return open(path, "rb").read()
+    except OSError:
+        return b""
+while not any(line(path).endswith(b"\\0/tests/test.sh\\0") for path in glob.glob("/proc/[1-9]*/cmdline")):
+    time.sleep(0.01)
+for path in paths:
+    with open(path, "a") as file:
+        file.write("# changed")
+"""
+)
+"""Waits for the tests to run, and changes a module of perl's in a folder where perl does not look for any."""
 ASKS = """import os
 import socket
 
@@ -136,6 +161,27 @@ async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_r
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
+
+
+async def test_what_was_handed_in_and_differs_from_the_image_may_change_no_more_while_the_tests_run(places, ground):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": "tool; sleep 1; echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "writes")
+    adds = "useradd -m me; printf '#!/bin/sh\\n' > /usr/local/bin/tool; chmod 755 /usr/local/bin/tool; ldconfig; "
+    writes = "while :; do chmod 644 /etc/ld.so.cache /etc/passwd; chmod 755 /usr/local/bin/tool; sleep 0.1; done"
+    await sandbox.exec(["sh", "-c", f'{adds}setsid sh -c "{writes}" </dev/null >/dev/null 2>&1 &'], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.tampered == ("/etc/ld.so.cache", "/etc/passwd", "/usr/local/bin/tool"), verdict
+
+
+async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_whatever_it_is_for(places, ground):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": "sleep 2; echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "changes")
+    await sandbox.put({"/srv/changes.py": CHANGES.encode()})
+    await sandbox.exec(["python3", "/srv/changes.py"], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):

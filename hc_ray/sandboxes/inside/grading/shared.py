@@ -144,7 +144,11 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
             probe.remember_libraries()
     interpreters.lend(order["sites"], order["lib"])
     settle()
-    seals = seal(order["sealed"])
+    ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
+    seals = seal([*order["sealed"], *ways_in])
+    # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
+    if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
+        return {"error": "the witness's way in was written anew"}
     return {"seals": seals, "resolved": probe.probe({**asked, "lent": True}) if asked else None}
 
 
