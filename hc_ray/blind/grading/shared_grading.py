@@ -75,7 +75,7 @@ class Grading:
         found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
-            moved |= watched.moved(await self.sandbox.changes(watched.looks_at)) - self._handed_in
+            moved |= await self._changed(watched)
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared
@@ -136,11 +136,16 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = watched.moved(await self.sandbox.changes(watched.looks_at)) - self._handed_in
+        appeared = await self._changed(watched)
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         now = Image.model_validate(prepared["resolved"])
         return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
+
+    async def _changed(self, watched: "_Watched") -> set[str]:
+        """What the tests would stand on that is neither as in the image nor handed in."""
+        looked_at = await self.sandbox.changes(lambda path: path not in self._handed_in and watched.looks_at(path))
+        return watched.moved(looked_at)
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
