@@ -41,6 +41,12 @@ SERVES = (
 WAITS = "touch /app/begun; until [ -e /app/ended ]; do sleep 0.02; done\n"
 LURKS = "until [ -e /app/begun ]; do sleep 0.02; done; touch /app/pytest.py; rm /app/pytest.py; touch /app/ended"
 """Puts a module before the tests' own for a moment, while they run."""
+CHANGES = (
+    "all=$(find /usr -path '*/IO/File.pm'); for one in $all; do touch $one.new; rm $one.new; done; "
+    "until [ -e /app/begun ]; do sleep 0.02; done; for one in $all; do echo '# changed' >> $one; done; touch /app/ended"
+)
+"""Changes a module of perl's, in a folder where perl looks for none, while the tests run. (Folders that overlayfs has to
+copy first would be seen.)"""
 ASKS = """import os
 import socket
 
@@ -155,6 +161,26 @@ async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_r
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
+
+
+async def test_what_was_handed_in_and_differs_from_the_image_may_change_no_more_while_the_tests_run(places, ground):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": "tool; sleep 1; echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "writes")
+    adds = "useradd -m me; printf '#!/bin/sh\\n' > /usr/local/bin/tool; chmod 755 /usr/local/bin/tool; ldconfig; "
+    writes = "while :; do chmod 644 /etc/ld.so.cache /etc/passwd; chmod 755 /usr/local/bin/tool; sleep 0.1; done"
+    await sandbox.exec(["sh", "-c", f'{adds}setsid sh -c "{writes}" </dev/null >/dev/null 2>&1 &'], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.tampered == ("/etc/ld.so.cache", "/etc/passwd", "/usr/local/bin/tool"), verdict
+
+
+async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_whatever_it_is_for(places, ground):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": WAITS + "echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "changes")
+    await sandbox.exec(["bash", "-c", f"({CHANGES}) </dev/null >/dev/null 2>&1 &"], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):

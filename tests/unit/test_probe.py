@@ -93,6 +93,19 @@ def test_what_would_be_found_before_its_like_is_told_by_the_order_of_the_folders
     assert probe._hidden(f"{first}/types.h", folders) == probe._hidden(f"{last}/sys/types.h", folders) == []
 
 
+def test_the_probe_names_what_a_compiler_would_link_before_its_like(tmp_path):
+    first, last, cc = tmp_path / "gcc/12", tmp_path / "lib", tmp_path / "bin/cc"
+    for folder in (first, last, cc.parent):
+        folder.mkdir(parents=True)
+    (last / "libc.so").touch()
+    cc.write_text(f"#!/bin/sh\necho 'install: /x'; echo 'libraries: ={first}/:{first}/../../lib'\n")
+    cc.chmod(0o755)
+    given = order(paths=[f"{first}/libc.so", f"{first}/libm.so"], words=["cc"])
+    (tmp_path / "runner").mkdir()
+    found = answer(installed(tmp_path / "runner"), given, {"PATH": f"{cc.parent}:/usr/bin:/bin", "HOME": str(tmp_path)})
+    assert found.hidden == (f"{first}/libc.so",)
+
+
 def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho '[1]'\n")

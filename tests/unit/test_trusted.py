@@ -147,6 +147,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     "/root/.local/share/uv/python/bin/python3",
     # The interpreter's own library, and beside trusted modules
     "/usr/lib/python3.11/_json.so", "/usr/lib/python3.11/__pycache__/json.cpython-311.pyc",
+    f"{SITE}/__pycache__/six.cpython-311.pyc", "/app/__pycache__/helper.cpython-311.pyc",
     "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
     "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
     # Modules that are looked for in vain
@@ -170,7 +171,8 @@ def test_what_would_join_a_session_unasked_is_left_behind(path):
 
 @pytest.mark.parametrize("path", [
     "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
-    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x", "/etc/ld.so.preload",
+    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", f"{SITE}/__pycache__/six.cpython-311.pyc",
+    "/var/lib/apt/lists/x", "/etc/ld.so.preload",
     "/etc/profile", "/etc/environment", "/etc/ld.so.conf", "/app/sitecustomize.py", "/opt/hc/bin/python3",
     "/conftest.py", "/etc/magic",
 ])  # fmt: skip

@@ -96,8 +96,8 @@ class Image(Value):
     """Changed or removed files that belong to the packages of what the tests resolve."""
     accounts: dict[str, str] = {}
     hidden: tuple[str, ...] = ()
-    """New files that would be found before others of their name: headers, modules of perl's, and libraries and programs
-    of the packages of what the tests resolve."""
+    """New files that would be found before others of their name: headers, what a compiler links, modules of perl's, and
+    libraries and programs of the packages of what the tests resolve."""
     perl: tuple[str, ...] = ()
 
     def modules(self) -> set[str]:

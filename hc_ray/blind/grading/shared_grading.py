@@ -28,6 +28,7 @@ _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
+_CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -74,7 +75,7 @@ class Grading:
         found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
-            moved |= _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
+            moved |= await self._changed(watched)
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared
@@ -122,7 +123,9 @@ class Grading:
         if carried.reaches_out or deep:
             libraries = carried.libraries or deep
             probe = second_look(image, self.sandbox.workdir, self._mentioned, self._env, ldconfig=libraries)
-        order = {"do": "prepare", **put_right, "sealed": watched.sealed, "probe": probe}
+        # What was handed in may differ from the image, and change no more.
+        sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
+        order = {"do": "prepare", **put_right, "sealed": sealed, "probe": probe}
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -133,17 +136,20 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
+        appeared = await self._changed(watched)
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         now = Image.model_validate(prepared["resolved"])
         return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
 
+    async def _changed(self, watched: "_Watched") -> set[str]:
+        """What the tests would stand on that is neither as in the image nor handed in."""
+        looked_at = await self.sandbox.changes(lambda path: path not in self._handed_in and watched.looks_at(path))
+        return watched.moved(looked_at)
+
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
         how = verify.run_order(self.task, self.spec, image, script, cwd, lib=_LIB, pure=_PURE)
-        # Files of byte code that appear beside a module could be anybody's.
-        how["env"] = {"PYTHONDONTWRITEBYTECODE": "1", **how["env"]}
         size = sum(len(content) for content, _ in self.tests.values())
         order = {
             "do": "run",
@@ -189,11 +195,21 @@ class _Watched:
             for depth, name in enumerate((*way, last)):
                 self.come.setdefault("/" + "/".join(way[:depth]), []).append(name)
 
-    def holds(self, path: str) -> bool:
-        """Whether a change of this path matters; byte code and our own witness do not."""
+    def looks_at(self, path: str) -> bool:
+        """Whether a change of this path may matter; byte code (which the tests keep elsewhere) and our witness do
+        not."""
         parts = path.split("/")
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
+        return _CODE.fullmatch(path) is not None or self.holds(path)
+
+    def moved(self, changes: Changes) -> set[str]:
+        """What of the changes matters: of code that lies where nobody looks for more, what the image has."""
+        return {*filter(self.holds, changes.added), *changes.changed, *changes.deleted}
+
+    def holds(self, path: str) -> bool:
+        """Whether even something new at this path matters."""
+        parts = path.split("/")
         folder = posixpath.dirname(path)
         if path in self._files or folder in self._folders:
             return True
@@ -218,10 +234,6 @@ async def _put_right(untouched: Gradable, contents: Contents, image: Image, carr
         if content is not None:
             restore[path] = [base64.b64encode(content).decode(), image.modes.get(path, 0o644)]
     return {"remove": remove, "restore": restore} if remove or restore else {}
-
-
-def _paths(changes: Changes) -> set[str]:
-    return {*changes.added, *changes.changed, *changes.deleted}
 
 
 def _tampered(paths: tuple[str, ...]) -> dict[str, Any]:

@@ -153,6 +153,8 @@ class _Sorter:
         real = self.real(path)
         if below(path, TRANSIENT) or below(real, TRANSIENT):
             return "left"
+        if "__pycache__" in path.split("/") and path not in self.folders:
+            return "left"  # whatever a module's text says, its byte code may do anything
         exists = path in self.exists
         if _is_witness(real) and not exists:
             return "tampered"
@@ -165,7 +167,8 @@ class _Sorter:
     def removal(self, path: str) -> str:
         real = self.real(path)
         transient = below(path, TRANSIENT) or below(real, TRANSIENT)
-        return "left" if transient else self._change(path, real, None)
+        byte_code = "__pycache__" in path.split("/") and not self.is_loose(path)
+        return "left" if transient or byte_code else self._change(path, real, None)
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""
@@ -176,8 +179,6 @@ class _Sorter:
     def _change(self, path: str, real: str, text: str | None) -> str:
         """Something that the image has is another now, or gone."""
         if self.start_up.kept(real, exists=True) or self.start_up.is_hook(real):
-            return "left"
-        if "__pycache__" in real.split("/") and self._is_trusted(real):
             return "left"
         if self._is_trusted(real) or real in self.owned:
             return "tampered"

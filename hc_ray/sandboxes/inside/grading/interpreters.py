@@ -14,6 +14,8 @@ if MYPY:
     from typing import Any
 
 _SECONDS = 100
+WAY_IN = "hc_witness.pth"
+"""By which Pythons that do without the variables find the witness."""
 _FACTS = """
 import json, os, site, sys, sysconfig
 try:
@@ -98,7 +100,7 @@ def lend(folders: list[str], lib: str) -> None:
     """Name ``lib`` in a .pth file in the first of a Python's folders that takes one, so that scripts which set
     PYTHONPATH anew find the witness; where none does, it turns up missing."""
     for folder in folders:
-        path = f"{folder}/hc_witness.pth"
+        path = f"{folder}/{WAY_IN}"
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)
             if os.path.lexists(path):
@@ -106,6 +108,15 @@ def lend(folders: list[str], lib: str) -> None:
             with open(path, "w") as file:
                 file.write(lib + "\n")
             return
+
+
+def leads_to(path: str, lib: str) -> bool:
+    """Whether a file says what ``lend`` wrote, and nothing else; a link does not, wherever it leads."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read(1 << 12) == f"{lib}\n".encode()
+    except OSError:
+        return False
 
 
 def _answer(command: list[str], environment: dict[str, str]) -> dict[str, Any] | None:

@@ -186,10 +186,12 @@ def _deep(
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
     changed = [canonical.get(path, path) for path in [*exists, *removed]]
-    perl, known_before = _perl(answer["programs"].get("perl")), set(exists)
+    perl, linked, known_before = _perl(answer["programs"]), _linked(answer["programs"]), set(exists)
     new = {path: canonical.get(path, path) for path in order["paths"] if path not in known_before}
     headers = _include_folders()
-    by_name = {path: late for path, at in new.items() if (late := [*_hidden(at, headers), *_hidden(at, perl)])}
+    found_first = {path: [file for places in (headers, perl, linked) for file in _hidden(at, places)]
+                   for path, at in new.items()}  # fmt: skip
+    by_name = {path: late for path, late in found_first.items() if late}
     hides = {path: late for path, at in new.items() if (late := [*_hidden(at, folders), *_hidden(at, answer["path"])])}
     hides |= by_name
     code = [*changed, *(file for late in hides.values() for file in late)]
@@ -222,15 +224,25 @@ def _include_folders() -> list[str]:
     return [*private, "/usr/local/include", *glob.glob("/usr/include/*-linux-*"), "/usr/include"]
 
 
-def _perl(chain: list[str] | None) -> list[str]:
+def _perl(programs: dict[str, list[str]]) -> list[str]:
     """The folders of perl's modules, where the tests name perl."""
-    if chain is None:
-        return []
+    said = _said(programs, "perl", "-e", 'print "$_\\n" for @INC')
+    return [line for line in said.splitlines() if line.startswith("/")]
+
+
+def _linked(programs: dict[str, list[str]]) -> list[str]:
+    """Where the C compiler looks for what it links a program with, in its order."""
+    told = re.search("^libraries: *=(.*)$", _said(programs, "cc", "-print-search-dirs"), re.M)
+    return list(dict.fromkeys(map(os.path.realpath, told[1].split(":")))) if told else []
+
+
+def _said(programs: dict[str, list[str]], name: str, *arguments: str) -> str:
+    """What a program of the image prints; nothing where it has none."""
     try:
-        done = subprocess.run([chain[0], "-e", 'print "$_\\n" for @INC'], capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("/")]
+        command = [programs[name][0], *arguments]
+        return subprocess.run(command, capture_output=True, timeout=20, check=False).stdout.decode(errors="replace")
+    except (KeyError, OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _text(path: str) -> str:

@@ -140,7 +140,8 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     hide(order.get("room", 1 << 20))
     give_up()
     os.environ.clear()
-    os.environ.update(order["environ"])
+    # Byte code that lies beside a module could be anybody's, whatever the module's text says.
+    os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": f"{TESTS}/.byte-code"})
     if order["do"] == "prepare":
         return prepare(order)
     for name, (content, executable) in order["tests"].items():
@@ -164,7 +165,6 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         tidy(order)
     except OSError as error:
         return {"error": f"what is not carried cannot be put right: {error}"}
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     asked = order["probe"]
     if asked:  # by submissions that reach beyond the working directory
         from hc_ray.sandboxes.inside.grading import probe
@@ -173,7 +173,11 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
             probe.remember_libraries()
     interpreters.lend(order["sites"], order["lib"])
     settle()
-    seals = seal(order["sealed"])
+    ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
+    seals = seal([*order["sealed"], *ways_in])
+    # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
+    if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
+        return {"error": "the witness's way in was written anew"}
     return {"seals": seals, "resolved": probe.probe({**asked, "lent": True}) if asked else None}
 
 
