@@ -45,8 +45,8 @@ CHANGES = (
     "all=$(find /usr -path '*/IO/File.pm'); for one in $all; do touch $one.new; rm $one.new; done; "
     "until [ -e /app/begun ]; do sleep 0.02; done; for one in $all; do echo '# changed' >> $one; done; touch /app/ended"
 )
-"""Changes a module of perl's, in a folder where perl looks for none, while the tests run. (Folders that overlayfs has to
-copy first would be seen.)"""
+"""Changes a module of perl's, where perl looks for none, while the tests run. (Folders that overlayfs has to copy first
+would be seen.)"""
 ASKS = """import os
 import socket
 
