@@ -102,7 +102,7 @@ def _bubblewrap(fault: str | None, docker: str) -> Choice:
 
 def _has(found: Availability) -> str:
     if not found.pullable:
-        return "Docker responds and has the tasks' images"
+        return "Docker responds and has the tasks' base images"
     return f"Docker responds; {named(found.pullable)} will be pulled"
 
 

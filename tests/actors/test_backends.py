@@ -41,7 +41,7 @@ def auto(machine, *tasks):
 
 
 @pytest.mark.parametrize(("pullable", "why"), [
-    ((), "Docker responds and has the tasks' images"),
+    ((), "Docker responds and has the tasks' base images"),
     (("a:1", "b:1", "c:1", "d:1"), "Docker responds; a:1, b:1, c:1 and 1 more will be pulled"),
 ])  # fmt: skip
 def test_docker_that_has_or_can_pull_the_images_is_taken_and_the_plan_says_what_is_pulled(pullable, why):
@@ -105,7 +105,7 @@ def test_tasks_that_the_sandboxes_cannot_take_are_refused_and_a_resumed_sweep_go
     taken, refused = fitting([SMALL, BUILT], [], choice, tmp_path)
     assert [task.name for task in taken] == ["small"]
     assert [(task.name, "runs commands (RUN" in task.reason) for task in refused] == [("built", True)]
-    for why in ("Docker responds and has the tasks' images", "as this sweep began"):
+    for why in ("Docker responds and has the tasks' base images", "as this sweep began"):
         placed, *_ = plan._placed(SweepConfig(), tmp_path, [SMALL], [], tmp_path, str(tmp_path), Machine())
         assert (placed.backend, placed.why) == ("docker" if "Docker" in why else "bwrap", why)
         (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
