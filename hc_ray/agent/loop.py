@@ -14,7 +14,7 @@ from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
 from hc_ray.agent.workspace import RIGHTS, State, state_of
-from hc_ray.domain.candidate import NO_TEXT
+from hc_ray.domain.candidate import NO_TEXT, in_lines
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.value import Value
@@ -197,8 +197,8 @@ class Lineage:
             state = await state_of(self.sandbox)
         except ValueError as error:
             return f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
-        paths = sorted(state.files)
-        lines = [_told(path, state.files[path]) for path in paths if f"{path}{RIGHTS}" not in state.files]
+        told = {path: _told(path, held) for path, held in state.files.items() if f"{path}{RIGHTS}" not in state.files}
+        lines = [f"  {line}" for line in in_lines(told, _LISTED)]
         held, more = lines[:_LISTED], [f"  … and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
         changed = "\n".join([*held, *more]) or "  (nothing)"
         items = "".join(f"\n- {one}" for one in await self.checklist(state))
@@ -284,5 +284,5 @@ def _talk(text: str) -> list[str]:
 def _told(path: str, held: str) -> str:
     """A line of a difference: a path and, of what is no text, what it is."""
     if not held.startswith(NO_TEXT):
-        return f"  {path}"
-    return f"  {path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"
+        return path
+    return f"{path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"

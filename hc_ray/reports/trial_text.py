@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from hc_ray.domain.candidate import NO_TEXT
+from hc_ray.domain.candidate import NO_TEXT, in_lines
 from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
@@ -141,10 +141,10 @@ def _result(one: Data, *, whole: bool) -> Iterator[Section]:
     made = [(f"diff to {one['parent']}", one["diff"])]
     if not one["diff"]:
         # Programs are shorter than the data that they make.
-        made = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
-    odd = [f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)]
+        made = sorted((one["files"] or {}).items(), key=lambda item: (item[0].startswith("/"), len(item[1])))
+    odd = {what: f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)}
     if odd:
-        yield _text(f"{name}: what is no text", "\n".join(odd), whole=whole)
+        yield _text(f"{name}: what is no text", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
     texts = [(what, text) for what, text in made if not text.startswith(NO_TEXT)]
     shown = texts if whole else texts[:FILES]
     for what, text in shown:

@@ -76,6 +76,17 @@ async def test_the_difference_is_told_with_what_is_no_text(place):
     assert told.count("own") == 1
 
 
+async def test_the_work_is_told_before_caches_elsewhere_of_which_folders_stand_for_what_they_hold(place):
+    made = (
+        "mkdir -p ~/.cache/b/{00..59} m/{0..99}; for f in ~/.cache/b/* m/*; do printf 'a\\0b' | tee $f/1 > $f/2; done"
+    )
+    told = (await trial(place, says(sh(f"{made}; echo x > main.go; echo y > ~/.own"), SUBMIT))).said(2)
+    lines = told.partition("differs:\n")[2].splitlines()
+    assert lines[:2] == ["  m/ (200 entries)", "  main.go"]
+    assert [line.rpartition("/.")[2] for line in lines[2:4]] == ["cache/b/ (120 entries)", "own"]
+    assert lines[4].startswith("- Mentioned")
+
+
 async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):
     ran = await trial(place, says(sh("printf x > $'a\\377'; printf x > $'a\\376'; ln -s $'\\377' link"), SUBMIT))
     assert r"  a\udcff (a file of 1 bytes" in ran.said(2) and r"  link (a link to \udcff)" in ran.said(2)

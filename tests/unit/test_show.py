@@ -95,6 +95,21 @@ def test_a_program_is_shown_before_the_longer_data_that_it_made():
     assert text.index("c0.0: z.py") < text.index("c0.0: a.csv") and "\nb (removed)\n" in text
 
 
+def test_what_a_candidate_made_comes_before_caches_elsewhere_which_are_told_by_their_folders():
+    about = described()
+    caches = {f"/root/.cache/{n:02x}/{n}-d": "(no text: a file of 9 bytes)" for n in range(200)}
+    about["candidates"][0]["files"] = {
+        **caches,
+        "odd": "(no text: removed)",
+        "/etc/a": "x\n",
+        "main.go": "package main\n",
+    }
+    text = told(about)
+    assert text.index("c0.0: main.go") < text.index("c0.0: /etc/a")
+    assert "no text\nodd (removed)\n/root/.cache/ (200 entries)\n" in text and "c7/199-d" not in text
+    assert "/root/.cache/c7/199-d (a file of 9 bytes)" in told(about, verbose=True)
+
+
 @pytest.mark.parametrize(("text", "last"), [
     ("".join(f"line {n}\n" for n in range(5000)), "line 4999"), ("x" * 99_000 + "end of it", "end of it"),
 ], ids=["many lines", "one long line"])  # fmt: skip
