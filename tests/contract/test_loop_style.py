@@ -63,6 +63,17 @@ async def test_a_second_submission_of_one_answer_and_one_after_a_failed_action_d
     assert "failed. Look at that first" in ran.said(3) and ran.first.turns == 5
 
 
+@FORMS
+async def test_work_ends_at_no_submission_whose_answer_changed_it_but_at_one_that_changed_nothing(place, form):
+    again = f"{write(RIGHT)}\n{sh('echo checked')}\n{SUBMIT}"
+    ran = await trial(place, says(write(WRONG), SUBMIT, again, then=again), actions=form)
+    told = "".join(message.whole for message in ran.asked[3].messages)
+    assert "checked" in told and told.count("Not submitted yet") == 2 and ran.first.turns == 4
+    assert ran.first.finish_reason == "submitted" and ran.handed == {"app/add.py": RIGHT.encode()}
+    ran = await trial(place, says(SUBMIT, write(RIGHT)), actions=form)
+    assert ran.first.turns == 3, "what an answer of its own changed was seen"
+
+
 async def test_the_difference_is_told_with_what_is_no_text(place):
     made = "rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link; echo x > own; chmod 600 own"
     told = (await trial(place, says(sh(made), SUBMIT))).said(2)
