@@ -198,5 +198,5 @@ class Writer(ABC):
                 if cell.outcome == "pass" and test.expectation.kind == "property" and not test.guard:
                     passed.setdefault(test.id, name)
         for identity, name in passed.items():
-            self.reasons[identity] = f"does not discriminate: the {name} state passes it"
+            self.reasons[identity] = f"judges nobody: the {name} state passes it"
         return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]

@@ -57,7 +57,7 @@ async def test_the_gate_drops_what_is_unsteady_or_cannot_run_and_tells_guards_an
     assert why[dropped["unsteady"].id].startswith("unstable")
     assert why[dropped["needs"].id] == "cannot run here: the environment has no module nobody_has_this"
     assert kept["stays"].guard and why[kept["stays"].id].startswith("a guard")
-    assert not kept["easy"].guard and why[kept["easy"].id] == "does not discriminate: the empty state passes it"
+    assert not kept["easy"].guard and why[kept["easy"].id] == "judges nobody: the empty state passes it"
     assert [name for name, one in kept.items() if one.discriminates] == ["kept", "asked_by_nobody"]
 
 

@@ -79,6 +79,16 @@ def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_tr
     assert "unscored: EngineError: the server died" in told(described("a", "hc", None, of=sweepdir.add_trial))
 
 
+def test_a_trial_that_never_began_says_so_and_no_answer_that_could_be_read_is_called_malformed():
+    text = told(described("a", "hc", None, of=sweepdir.add_trial))
+    assert text.count("none: the trial ended before this") == 3 and "this agent" not in text
+    assert "this agent uses no model" in told(described("a", "oracle", None, of=sweepdir.add_trial))
+    about = described()
+    about["candidates"][0] |= {"malformed": "the lineage ended (submitted) and changed nothing", "files": {}}
+    text = told(about)
+    assert "the lineage ended (submitted)" in text and "malformed" not in text
+
+
 def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_output_is():
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"solution": "exit status 3"}))
     assert "solution/solve.sh: exit status 3; the submission changes nothing" in text
