@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from heapq import heappop, heappush
 from typing import Any
 
 from hc_ray.domain.value import Shown, Value
@@ -94,21 +95,20 @@ def in_lines(told: Mapping[str, str], most: int) -> list[str]:
 
 def _folded(top: str, paths: Sequence[str], most: int) -> dict[str, int]:
     """Paths below a folder, and folders (with a slash at their end) that stand for several, with their number."""
-    left = {top: list(paths)}
+    left = [(len(paths), top, paths)]
     kept: dict[str, int] = {}
     while left:
-        folder = min(left, key=lambda one: len(left[one]))
+        count, folder, within = heappop(left)
         below: dict[str, list[str]] = defaultdict(list)
-        for path in left[folder]:
+        for path in within:
             name, slash, _ = path[len(folder) :].partition("/")
             below[folder + name + slash].append(path)
-        if folder != top and len(kept) + len(left) - 1 + len(below) > most:
-            kept[folder] = len(left.pop(folder))
+        if folder != top and len(kept) + len(left) + len(below) > most:
+            kept[folder] = count
             continue
-        del left[folder]
         for path, held in below.items():
             if len(held) == 1:
                 kept[held[0]] = 1
             else:
-                left[path] = held
+                heappush(left, (len(held), path, held))
     return kept
