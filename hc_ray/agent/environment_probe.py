@@ -137,7 +137,7 @@ def block(spec: Spec, task: Task, bounds: Bounds) -> str:
         task,
         f"a command may run {limits.seconds:g} seconds; you can ask for up to {limits.most_seconds:g} seconds",
         f"of a long output you are shown {limits.shown:,} characters; the whole is kept in a file",
-        f"an answer may have {bounds.answer_tokens:,} tokens; write longer files in parts",
+        f"an answer may have {min(bounds.answer_tokens, bounds.tokens):,} tokens; write longer files in parts",
         f"you have {bounds.turns} turns and {bounds.tokens:,} tokens, of which only what is new in a turn is counted",
         f"your work is graded {'here, with what you leave running' if task.grading == 'shared' else graded}",
     )

@@ -14,7 +14,7 @@ from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
 from hc_ray.agent.workspace import RIGHTS, State, state_of
-from hc_ray.domain.candidate import NO_TEXT
+from hc_ray.domain.candidate import NO_TEXT, in_lines
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.value import Value
@@ -87,7 +87,8 @@ class Lineage:
         self.transcript = Transcript(*self.opening, room=self.bounds.context_tokens - self.bounds.answer_tokens)
         self.steps: list[Step] = []
         self._faults = 0
-        self._listed = False
+        self._listed: object = None
+        """What the last ``submit`` that did not count would have handed in, or why it could not."""
 
     async def work(self) -> End:
         """Work until the lineage submits or nothing is left to spend."""
@@ -164,7 +165,7 @@ class Lineage:
             elif held:
                 result = f"not submitted: {held}. Look at that first."
             else:
-                told = await self._submit()
+                told = await self._submit(unseen=bool(results))
                 result, ended = told or "submitted", None if told else "submitted"
                 held = "see above what you would hand in"
             results.append(result)
@@ -188,17 +189,23 @@ class Lineage:
         told = [seen.says, *(f"(warning: {one})" for one in warnings)]
         return "\n".join(told), seen.failed, None if back.allowed else "repetition"
 
-    async def _submit(self) -> str:
-        """What a first submission is told instead of ending: what it would hand in."""
-        if self._listed:
+    async def _submit(self, *, unseen: bool) -> str:
+        """What a first submission is told instead of ending: what it would hand in. ``unseen``: actions stand before it
+        in its answer, whose results the model has not read: it is told again where they changed that."""
+        before = self._listed
+        if before is not None and not unseen:
             return ""
-        self._listed = True
         try:
             state = await state_of(self.sandbox)
         except ValueError as error:
-            return f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
-        paths = sorted(state.files)
-        lines = [_told(path, state.files[path]) for path in paths if f"{path}{RIGHTS}" not in state.files]
+            self._listed = str(error)
+            says = f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
+            return "" if before == self._listed else says
+        self._listed = state.files
+        if before == state.files:
+            return ""
+        told = {path: _told(path, held) for path, held in state.files.items() if f"{path}{RIGHTS}" not in state.files}
+        lines = [f"  {line}" for line in in_lines(told, _LISTED)]
         held, more = lines[:_LISTED], [f"  … and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
         changed = "\n".join([*held, *more]) or "  (nothing)"
         items = "".join(f"\n- {one}" for one in await self.checklist(state))
@@ -284,5 +291,5 @@ def _talk(text: str) -> list[str]:
 def _told(path: str, held: str) -> str:
     """A line of a difference: a path and, of what is no text, what it is."""
     if not held.startswith(NO_TEXT):
-        return f"  {path}"
-    return f"  {path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"
+        return path
+    return f"{path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"

@@ -1,6 +1,9 @@
 """Attempted end states of a workspace, and the one that is handed in."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from heapq import heappop, heappush
 from typing import Any
 
 from hc_ray.domain.value import Shown, Value
@@ -76,3 +79,36 @@ DELETED = ".hc-ray-deleted.json"
 def is_program(path: str, text: str) -> bool:
     """Whether a file of a candidate is written executable: a script that says who runs it, or a shell script."""
     return text.startswith("#!") or path.endswith((".sh", ".bash"))
+
+
+def in_lines(told: Mapping[str, str], most: int) -> list[str]:
+    """What differs, path → its line, in order: the workspace, then what lies elsewhere (full paths), of which only a
+    quarter of ``most`` lines is told. Where that is too much, folders stand for what they hold, the fullest first."""
+    inside = [path for path in told if not path.startswith("/")]
+    outside = [path for path in told if path.startswith("/")]
+    lines = []
+    for top, paths, room in (("", inside, most), ("/", outside, most // 4)):
+        for path, held in sorted(_folded(top, paths, room).items()):
+            lines.append(told.get(path, f"{path} ({held:,} entries)"))
+    return lines
+
+
+def _folded(top: str, paths: Sequence[str], most: int) -> dict[str, int]:
+    """Paths below a folder, and folders (with a slash at their end) that stand for several, with their number."""
+    left = [(len(paths), top, paths)]
+    kept: dict[str, int] = {}
+    while left:
+        count, folder, within = heappop(left)
+        below: dict[str, list[str]] = defaultdict(list)
+        for path in within:
+            name, slash, _ = path[len(folder) :].partition("/")
+            below[folder + name + slash].append(path)
+        if folder != top and len(kept) + len(left) + len(below) > most:
+            kept[folder] = count
+            continue
+        for path, held in below.items():
+            if len(held) == 1:
+                kept[held[0]] = 1
+            else:
+                heappush(left, (len(held), path, held))
+    return kept

@@ -3,13 +3,15 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from hc_ray.domain.candidate import NO_TEXT
+from hc_ray.domain.candidate import NO_TEXT, in_lines
+from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
 LINES, CHARACTERS, FILES = 80, 8000, 20
 """Of a text, and of a candidate, as far as they are shown to who does not ask for all."""
+NO_TESTS = "none: this agent writes no tests"
 INPUTS = "→ ?: an input without an expected value; candidates pass where they run, and are compared with each other."
 
 
@@ -23,9 +25,9 @@ def tell(trial: Data, *, out: str = "OUT", verbose: bool = False) -> None:
 def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
     where = f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}"
     yield Section(trial["trial"], notes=[where], tone="plain")
-    instruction = trial["instruction"] or "not stored: this agent does not read it"
+    instruction = trial["instruction"] or _none(trial, "not stored: this agent does not read it")
     yield _text("Instruction", instruction, whole=verbose)
-    yield from _of_suite(trial["suite"])
+    yield from _of_suite(trial["suite"], _none(trial, NO_TESTS))
     yield from _of_candidates(trial, whole=verbose)
     if attempts := trial["failed_attempts"]:
         traces = [one["trace"].rstrip() for one in attempts if verbose and one["trace"]]
@@ -40,6 +42,12 @@ def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
     for exchange in trial["exchanges"] if verbose else ():
         title = f"{exchange['of']} · {exchange['purpose'] or ''} · {exchange['source']}"
         yield Section(title, notes=[exchange["message"]], tone="plain")
+
+
+def _none(trial: Data, usual: str) -> str:
+    """Why a trial holds none of something: as ``usual``, or since it ended before its agent had read the task."""
+    early = trial["passed"] is None and not trial["instruction"] and trial["agent"] not in WITHOUT_MODEL
+    return "none: the trial ended before this" if early else usual
 
 
 def _text(title: str, text: str, *, whole: bool) -> Section:
@@ -71,9 +79,9 @@ def tell_suite(suite: Data | None) -> None:
         terminal.tell(section)
 
 
-def _of_suite(suite: Data | None) -> Iterator[Section]:
+def _of_suite(suite: Data | None, none: str = NO_TESTS) -> Iterator[Section]:
     if suite is None:
-        yield Section("Self-tests", notes=("none: this agent writes no tests",))
+        yield Section("Self-tests", notes=(none,))
         return
     admitted = sum(test["admitted"] for test in suite["tests"])
     rows = [
@@ -120,7 +128,7 @@ def _asks(test: Data) -> str:
 def _of_candidates(trial: Data, *, whole: bool) -> Iterator[Section]:
     candidates: Sequence[Data] = trial["candidates"]
     if not candidates:
-        yield Section("Candidates: 0", notes=("none: this agent uses no model",))
+        yield Section("Candidates: 0", notes=(_none(trial, "none: this agent uses no model"),))
         return
     total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
     tests = "self-tests" if trial["suite"] else "inputs run"
@@ -141,10 +149,10 @@ def _result(one: Data, *, whole: bool) -> Iterator[Section]:
     made = [(f"diff to {one['parent']}", one["diff"])]
     if not one["diff"]:
         # Programs are shorter than the data that they make.
-        made = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
-    odd = [f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)]
+        made = sorted((one["files"] or {}).items(), key=lambda item: (item[0].startswith("/"), len(item[1])))
+    odd = {what: f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)}
     if odd:
-        yield _text(f"{name}: what is no text", "\n".join(odd), whole=whole)
+        yield _text(f"{name}: what is no text", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
     texts = [(what, text) for what, text in made if not text.startswith(NO_TEXT)]
     shown = texts if whole else texts[:FILES]
     for what, text in shown:
@@ -182,7 +190,7 @@ def _candidate_row(one: Data, tests: int) -> tuple[Any, ...]:
 
 def _note(candidate: Data) -> str:
     if candidate.get("malformed"):
-        return f"malformed answer: {candidate['malformed']}"
+        return str(candidate["malformed"])
     return f"same as {candidate['duplicate_of']}" if candidate.get("duplicate_of") else ""
 
 

@@ -21,7 +21,7 @@ from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
-from hc_ray.spec.markdown import block_sentences, blocks
+from hc_ray.spec.markdown import block_sentences, blocks, titles
 from hc_ray.spec.spec import Spec
 
 _LISTED, _IN_A_LINE = 25, 3
@@ -125,8 +125,9 @@ class Writer(ABC):
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
         """What the next round is told of this one. ``short``: categories of too few tests."""
         covered = {test.sentence for test in tests}
-        code = (block for block in blocks(self.spec.instruction) if block.kind == "code")
-        covered |= {line for block in code for line in block_sentences(block)}  # shows, as an example does
+        said = blocks(self.spec.instruction)
+        covered |= titles(said)
+        covered |= {line for block in said if block.kind == "code" for line in block_sentences(block)}  # shows
         missing = [sentence for sentence in dict.fromkeys(self.spec.sentences) if sentence not in covered]
         parts = [f"Round {number}: {len(tests)} tests."]
         if short:
@@ -198,5 +199,5 @@ class Writer(ABC):
                 if cell.outcome == "pass" and test.expectation.kind == "property" and not test.guard:
                     passed.setdefault(test.id, name)
         for identity, name in passed.items():
-            self.reasons[identity] = f"does not discriminate: the {name} state passes it"
+            self.reasons[identity] = f"judges nobody: the {name} state passes it"
         return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]

@@ -6,6 +6,7 @@ Only blocks and code spans are read: without links, emphasis and block quotes no
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import zip_longest
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -17,6 +18,7 @@ Kind = Literal["prose", "heading", "item", "code", "table"]
 
 _BLOCKS = ["table", "code", "fence", "hr", "list", "heading", "lheading", "paragraph"]
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`\"'(*])|\n(?=>>> )")
+_EMPHASISED = re.compile(r"([*_]{1,3})(?=\S)(?:(?!\1).)+(?<![.!?])\1:?", re.DOTALL)
 _OPEN: dict[str, Kind] = {"list_item_open": "item", "heading_open": "heading", "table_open": "table"}
 
 
@@ -98,6 +100,21 @@ def sentences(all_blocks: Sequence[Block]) -> tuple[str, ...]:
     for nothing, only where there is nothing else."""
     said = [block for block in all_blocks if block.kind != "heading"] or all_blocks
     return tuple(sentence for block in said for sentence in block_sentences(block))
+
+
+def titles(all_blocks: Sequence[Block]) -> set[str]:
+    """Sentences that by their form only say what follows: a block that is emphasised as a whole, and what ends in a
+    colon before a list or a table, or is one word. One that names something in code may ask for it, and so may one
+    before a block of code, which is no sentence."""
+    found = set()
+    for block, after in zip_longest(all_blocks, all_blocks[1:]):
+        last = block_sentences(block)[-1:] if block.kind in ("prose", "item") else []
+        for said in last if not block.spans else ():
+            listed = after is not None and after.kind in ("item", "table")
+            leads = said.rstrip("*_").endswith(":") and (listed or " " not in said)
+            if leads or (block.kind == "prose" and _EMPHASISED.fullmatch(block.text.strip())):
+                found.add(said)
+    return found
 
 
 def block_sentences(block: Block) -> list[str]:

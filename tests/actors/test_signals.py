@@ -11,11 +11,11 @@ import types
 
 import pytest
 
-from hc_ray.domain.errors import PlatformError
+from hc_ray.domain.errors import PlatformError, VerifierError
 from hc_ray.machine.cleanup import ENDING, uninterrupted
 from hc_ray_actors import ray_cluster
 from hc_ray_actors.driver import signals, sweep
-from tests.fakes.crew import Stage, plan_of
+from tests.fakes.crew import Stage, failing, plan_of
 from tests.fakes.listeners import Watcher
 
 
@@ -64,6 +64,14 @@ def test_one_that_comes_again_ends_a_closing_that_hangs(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, Interrupting("trial_start", 0.5), leaks=never)
+
+
+def test_a_resume_that_is_interrupted_counts_no_trial_as_done_that_it_was_to_try_again(tmp_path):
+    assert run(tmp_path, Watcher(), grade=failing(VerifierError("no sandbox"))).unscored == 1
+    ended = run(tmp_path, Interrupting("trial_start"))
+    assert (ended.done, ended.interrupted, ended.unscored) == (1, True, 1)
+    ended = run(tmp_path, Watcher())
+    assert (ended.done, ended.interrupted, ended.unscored) == (2, False, 0)
 
 
 class AtTheEnd(Interrupting):

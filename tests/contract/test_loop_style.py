@@ -63,6 +63,17 @@ async def test_a_second_submission_of_one_answer_and_one_after_a_failed_action_d
     assert "failed. Look at that first" in ran.said(3) and ran.first.turns == 5
 
 
+@FORMS
+async def test_work_ends_at_no_submission_whose_answer_changed_it_but_at_one_that_changed_nothing(place, form):
+    again = f"{write(RIGHT)}\n{sh('echo checked')}\n{SUBMIT}"
+    ran = await trial(place, says(write(WRONG), SUBMIT, again, then=again), actions=form)
+    told = "".join(message.whole for message in ran.asked[3].messages)
+    assert "checked" in told and told.count("Not submitted yet") == 2 and ran.first.turns == 4
+    assert ran.first.finish_reason == "submitted" and ran.handed == {"app/add.py": RIGHT.encode()}
+    ran = await trial(place, says(SUBMIT, write(RIGHT)), actions=form)
+    assert ran.first.turns == 3, "what an answer of its own changed was seen"
+
+
 async def test_the_difference_is_told_with_what_is_no_text(place):
     made = "rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link; echo x > own; chmod 600 own"
     told = (await trial(place, says(sh(made), SUBMIT))).said(2)
@@ -74,6 +85,17 @@ async def test_the_difference_is_told_with_what_is_no_text(place):
     ):
         assert f"\n  {line}\n" in told
     assert told.count("own") == 1
+
+
+async def test_the_work_is_told_before_caches_elsewhere_of_which_folders_stand_for_what_they_hold(place):
+    made = (
+        "mkdir -p ~/.cache/b/{00..59} m/{0..99}; for f in ~/.cache/b/* m/*; do printf 'a\\0b' | tee $f/1 > $f/2; done"
+    )
+    told = (await trial(place, says(sh(f"{made}; echo x > main.go; echo y > ~/.own"), SUBMIT))).said(2)
+    lines = told.partition("differs:\n")[2].splitlines()
+    assert lines[:2] == ["  m/ (200 entries)", "  main.go"]
+    assert [line.rpartition("/.")[2] for line in lines[2:4]] == ["cache/b/ (120 entries)", "own"]
+    assert lines[4].startswith("- Mentioned")
 
 
 async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):

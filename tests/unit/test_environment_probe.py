@@ -71,6 +71,8 @@ def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_m
     assert told.count("\n  f") == 40 and "graded by its files, elsewhere: nothing that you started runs" in told
     shared = task.model_copy(update={"grading": "shared"})
     assert "graded here, with what you leave running" in environment_probe.block(spec, shared, bounds)
+    scarce = environment_probe.block(spec, task, bounds.model_copy(update={"tokens": 3000}))
+    assert "an answer may have 3,000 tokens" in scarce and "4,000 tokens" not in scarce
     bare = environment_probe.describe(spec.with_snapshot(EnvironmentView()), task)
     assert "is empty" in bare and "no common tools" in bare
 

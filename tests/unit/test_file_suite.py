@@ -6,7 +6,10 @@ from hc_ray.engines.scripted import count_pieces
 from hc_ray.search.pool import Pool
 from tests.fakes.testers import a_tester, suite_of
 
-TASK = 'Write `/app/sum.txt`.\n\nAn empty file gives 0. A line is a number.\n\n```json\n{"sum": 17}\n```\n'
+TASK = (
+    "**Task:**\n\nWrite `/app/sum.txt`.\n\nAn empty file gives 0. A line is a number.\n\n"
+    'Example:\n\n```json\n{"sum": 17}\n```\n'
+)
 HEAD = "```python\nimport builtins\nfrom pathlib import Path\n\n\n"
 CHECKS = {
     "kept": 'assert Path("sum.txt").read_text() == "6"',
@@ -57,7 +60,7 @@ async def test_the_gate_drops_what_is_unsteady_or_cannot_run_and_tells_guards_an
     assert why[dropped["unsteady"].id].startswith("unstable")
     assert why[dropped["needs"].id] == "cannot run here: the environment has no module nobody_has_this"
     assert kept["stays"].guard and why[kept["stays"].id].startswith("a guard")
-    assert not kept["easy"].guard and why[kept["easy"].id] == "does not discriminate: the empty state passes it"
+    assert not kept["easy"].guard and why[kept["easy"].id] == "judges nobody: the empty state passes it"
     assert [name for name, one in kept.items() if one.discriminates] == ["kept", "asked_by_nobody"]
 
 
@@ -80,13 +83,15 @@ async def test_a_second_reading_drops_what_a_quotation_contradicts_and_doubts_wh
 
 async def test_a_round_is_told_what_there_is_and_what_is_missing_and_a_name_that_comes_again_counts_once():
     again = written("kept", "faulty").replace('"6"', '"66"')
-    suite, asked = await made(written("kept"), again, "nothing")
+    suite, asked = await made(written("kept"), again, "nothing", budget_tokens=50_000)
     assert [one.subject.function for one in suite.tests] == ["test_kept", "test_faulty"]
     assert '"6"' in suite.tests[0].input and "round 3: " in suite.notes[0]
     told = asked[1].messages[-1].content
     assert "- test_kept (happy_path): An empty file gives 0." in told and "- A line is a number." in told
     assert "Fewer than 2 tests of: existence" in told and suite.reflections[0] in told
     assert "17" not in suite.reflections[0], "what a task shows is no sentence that wants a test"
+    assert "Task:" not in suite.reflections[0] and "Example:" not in suite.reflections[0]
+    assert "a test file of its own" in told and "a test file of its own" not in asked[0].messages[-1].content
     first, second = (count_pieces("".join(one.content for one in prompt.messages)) for prompt in asked[:2])
     both = first + count_pieces(written("kept")) + second + ANSWER + 50
     _, asked = await made(written("kept"), written("faulty"), budget_tokens=both)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.task import Environment
 from hc_ray.spec.calls import call_in_normal_form
-from hc_ray.spec.markdown import blocks
+from hc_ray.spec.markdown import blocks, titles
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Run
 
@@ -106,6 +106,14 @@ def test_an_instruction_falls_into_its_blocks_and_code_spans_end_at_their_backti
     assert "".join(piece.text for piece in block.pieces if not piece.code) == "a    `open"
 
 
+def test_what_only_says_what_follows_is_told_from_what_asks_by_its_form_alone():
+    text = f"""**Your Task:**\n\n_Notes_\n\n**Keep the log.**\n\n**Write `a.txt`**\n\nIt has fields. Where:
+- **Speed**:
+  - fast\n- **No network**\n\nWrite `b.txt` with:\n\n- one line\n\nExample:\n\n{F}\nx\n{F}\n
+The file must hold exactly:\n\n{F}\ny\n{F}\n\nColumns are:\n\n| h |\n|---|\n\nThe end:"""
+    assert titles(blocks(text)) == {"**Your Task:**", "_Notes_", "Where:", "**Speed**:", "Example:", "Columns are:"}
+
+
 _PIECES = st.sampled_from(
     ["`", "``", F, "\n", "\n\n", "- ", "1. ", "# ", "> ", "| a | b |\n", "|---|---|\n", "    ", "$ sh x.sh a", "Input:",
      "Output: `3`", "| Input | Output |\n", "f(", ")", "def f(a", " -> ", "== 3", ">>> f(1)", "assert f(2)", "/app/",
@@ -138,4 +146,5 @@ def test_fifty_kilobytes_are_read_in_a_moment(piece: str) -> None:
     began = time.process_time()
     for one in (text, f"{F}console\n$ {text}", f"{F}bash\n{text}"):
         read_spec(one, BOATS)
+        titles(blocks(one))
     assert time.process_time() - began < 3

@@ -13,6 +13,7 @@ from typing import Any
 
 from hc_ray.domain.credentials import Censor, scrub, secret_values
 from hc_ray.domain.errors import InfrastructureError, StoreError
+from hc_ray.domain.events import TrialComplete
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, canonical_json
@@ -49,7 +50,7 @@ class SweepSummary(Value):
 
     out: str
     done: int
-    """Trials that have a result now, earlier starts included."""
+    """Trials that have a result now, earlier starts included, but for those that are still to be tried again."""
     unscored: int
     interrupted: bool = False
     signalled: bool = False
@@ -105,6 +106,8 @@ class _Sweep:
         self._censor = Censor(secret_values(named=named))
         self._problems: list[str] = []
         self._crew: Crew | None = None
+        self._again = set(plan.unscored)
+        """Trials whose result is still that of an earlier start, which had no verdict."""
         self._leaks = LeakScan(lambda: self._crew)
         self._tracking = Tracking(plan, self._store, lambda told: self._leaks.look("", [told]))
 
@@ -116,6 +119,8 @@ class _Sweep:
             stamped, told = type(stamped).model_validate_json(censored), censored
         self._leaks.hear(stamped.trial, told)
         self._journal.emit(stamped)
+        if isinstance(stamped, TrialComplete):
+            self._again.discard(stamped.trial)
         self._watcher.emit(stamped)
 
     def todo(self, max_trials: int | None) -> list[TrialKey]:
@@ -154,7 +159,7 @@ class _Sweep:
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
             # One that came when all was done interrupted nothing.
-            interrupted = bool({key.name for key in todo} - self._store.finished())
+            interrupted = bool({key.name for key in todo} - self._done())
         except Broken as fault:
             stopped = broken = True
             self._problems.append(f"{fault}; to continue, add --resume")
@@ -181,7 +186,7 @@ class _Sweep:
         tracked = await self._track(summary, signals, interrupted=interrupted, broken=broken)
         return SweepSummary(
             out=self._plan.out,
-            done=len(self._store.finished() & {key.name for key in self._plan.trials}),
+            done=len(self._done() & {key.name for key in self._plan.trials}),
             unscored=sum(config["unscored"] for config in summary["configs"]),
             interrupted=interrupted,
             signalled=signals.seen > 0,
@@ -190,6 +195,9 @@ class _Sweep:
             problems=tuple(scrub(problem) for problem in self._problems),
             report=summary,
         )
+
+    def _done(self) -> set[str]:
+        return self._store.finished() - self._again
 
     def _derive(self) -> dict[str, Any]:
         """Report and tables, rebuilt even after an interruption: they speak of what is there."""
