@@ -9,6 +9,7 @@ from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes.docker.availability import built_tag
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.place import Ground
@@ -47,6 +48,15 @@ async def test_a_prebuilt_image_gets_the_environment_files_into_its_workdir(plac
     sandbox = await place.create(task, "a")
     assert await shell(sandbox, "cd /app; cat one.txt dir/two.txt") == "12"
     assert (await sandbox.difference()).changed == ()
+
+
+async def test_where_the_task_names_no_workdir_it_is_that_of_the_image_it_stands_on(place, tmp_path, daemon):
+    base = task_with_environment(tmp_path, dockerfile="FROM debian:bookworm-slim\nWORKDIR /srv/work\n")
+    await place.prepare(base)
+    silent = task_with_environment(tmp_path, dockerfile=f"FROM {built_tag(base)}\nCOPY data.txt .\n")
+    named = silent.model_copy(update={"environment": silent.environment.model_copy(update={"workdir": "/app"})})
+    assert await shell(await place.create(silent, "a"), "pwd; cat data.txt") == "/srv/work\ngiven\n"
+    assert await shell(await place.create(named, "b"), "pwd") == "/app\n"
 
 
 async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_build_it_once(

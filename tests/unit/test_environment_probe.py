@@ -105,6 +105,15 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
     assert all(sandbox.closed for sandbox in place.made)
 
 
+async def test_what_an_instruction_names_lies_in_the_workdir_of_the_image_where_the_task_names_none():
+    environment = Environment(dockerfile="FROM x\nCOPY in.csv ./\n", workdir="", files=("in.csv",))
+    task = Task(name="t", digest="d", instruction="Sort `/app/in.csv` into `/app/out.csv`.", environment=environment)
+    place = MemoryPlace(says=lambda *_: b"{}")
+    spec = await environment_probe.Looks(place).around(read_spec(task.instruction, task.environment), task)
+    assert [(one.path, one.exists) for one in spec.files] == [("in.csv", True), ("out.csv", False)]
+    assert "- working directory: /app\n" in environment_probe.describe(spec, task)
+
+
 async def test_of_environments_that_are_looked_at_together_one_is_asked_first_and_tells_the_others_what_they_share():
     brought, under_way = [], [0, 0]
 

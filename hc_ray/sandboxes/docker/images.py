@@ -99,7 +99,7 @@ class Images:
             (base,) = found
             if not names:
                 return base
-            workdir = base.workdir if environment.workdir == "/app" and base.workdir else environment.workdir
+            workdir = environment.placed(base.workdir).workdir
             copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in names]
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         # Two builds seldom give the same files, so the first one counts, whoever made it.
