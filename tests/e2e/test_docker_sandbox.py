@@ -20,6 +20,7 @@ from tests.fakes.contract_task import shell
 from tests.fakes.docker_tasks import task_with_environment
 
 pytestmark = pytest.mark.docker
+_BASES = ("debian:bookworm-slim", "python:3.11-slim-bookworm")
 
 
 @pytest.fixture
@@ -57,6 +58,30 @@ async def test_where_the_task_names_no_workdir_it_is_that_of_the_image_it_stands
     named = silent.model_copy(update={"environment": silent.environment.model_copy(update={"workdir": "/app"})})
     assert await shell(await place.create(silent, "a"), "pwd; cat data.txt") == "/srv/work\ngiven\n"
     assert await shell(await place.create(named, "b"), "pwd") == "/app\n"
+
+
+async def test_an_image_is_built_again_where_one_of_its_bases_has_changed_and_not_where_it_is_gone(
+    place, tmp_path, daemon
+):
+    base, (old, new) = f"hc-ray-test/base:{uuid.uuid4().hex}", [daemon.image(name) for name in _BASES]
+    task = task_with_environment(tmp_path, dockerfile=f"FROM {base} AS a\nFROM {_BASES[0]}\nCOPY --from=a /etc /b\n")
+    built = []
+    for image in (old, old, new, None):
+        daemon.remove_image(base) if image is None else daemon.name_image(image.id, base)
+        other = DockerPlace(tmp_path, owner=current_owner())
+        try:
+            before = daemon.image(built_tag(task))
+            created = await other.create(task, "a")
+            assert before is None or daemon.image(built_tag(task)) == before, "what lies there is good to work beside"
+            await created.close()
+        finally:
+            await other.close()
+        chooser = DockerPlace(tmp_path, owner=current_owner())
+        await chooser.prepare(task)
+        built.append(daemon.image(built_tag(task)).id)
+        assert (await chooser.images.held(task)).id == built[-1]
+        await chooser.close()
+    assert built[0] == built[1] != built[2] == built[3]
 
 
 async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_build_it_once(
