@@ -148,7 +148,9 @@ class Images:
         except DaemonRefusal as refusal:
             first, _, said = str(refusal).partition("\n")
             own = _own_output(said)
-            says = first.partition(": ")[2] + (f": {own[-1][:200]}" if own else "")
+            # A program's last line seldom names the cause: that stands a few lines above.
+            last = " | ".join(line[:200] for line in own[-4:])
+            says = first.partition(": ")[2] + (f": {last}" if last else "")
             kind = DatasetError if _HOPELESS.search(first) and _FAILED not in first else SandboxError
             whole = f"{task.name}: its image cannot be built: {says}; docker build {folder} shows all of it"
             raise kind("\n".join([whole, *own])) from None
