@@ -38,6 +38,16 @@ def test_looking_around_tells_tools_files_and_functions(tmp_path):
     assert environment_probe.shown(view, ["in/t.csv", "absent"]) == "in/t.csv begins:\na,b\n1,2\n3,4"
 
 
+def test_empty_folders_are_told_among_the_files_and_no_more_of_both_than_are_counted(tmp_path, monkeypatch):
+    for folder in ("a/empty", "b", "c/full"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "c/full/x").write_text("x")
+    assert [one["path"] for one in looker.files(tmp_path)] == ["a/empty/", "b/", "c/full/x"]
+    assert [one["path"] for one in looker.outside([str(tmp_path / "b")])] == [f"{tmp_path}/b/"]
+    monkeypatch.setattr(looker, "COUNTED", 2)
+    assert len(looker.files(tmp_path)) == 2
+
+
 def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):
     for path in ("few/q.sql", *(f"many/{number}" for number in range(looker.FEW + 1)), "alone"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
