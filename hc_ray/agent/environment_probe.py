@@ -18,6 +18,7 @@ from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.spec.files import without_addresses
+from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
 
 SECONDS = 60.0
@@ -39,7 +40,8 @@ class Looks:
         """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""
         self._first: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Held until one of the environments of these variables has told what they share: the others wait for that."""
-        self._views: dict[str, asyncio.Task[EnvironmentView]] = {}
+        self._views: dict[str, asyncio.Task[tuple[EnvironmentView, str]]] = {}
+        """What was seen, and the workdir, by the task's digest."""
 
     async def around(self, spec: Spec, task: Task) -> Spec:
         """The spec with what the untouched environment holds. A look that failed fails those who waited for it; the
@@ -51,17 +53,21 @@ class Looks:
         self._views[task.digest] = look  # the last used stand last
         for old in [digest for digest, seen in self._views.items() if seen.done()][:-_KEPT]:
             del self._views[old]
-        return spec.with_snapshot(await asyncio.shield(look))
+        view, workdir = await asyncio.shield(look)
+        if not spec.workdir:  # only the image knew it: what the instruction names lies elsewhere than read
+            spec = read_spec(spec.instruction, task.environment.placed(workdir))
+        return spec.with_snapshot(view)
 
-    async def _look(self, spec: Spec, task: Task) -> EnvironmentView:
+    async def _look(self, spec: Spec, task: Task) -> tuple[EnvironmentView, str]:
         forks = SandboxForks(self._place, task, "look")
         variables = digest_of(task.environment.env)
         try:
-            await forks.base()  # making an image takes minutes, for which no other look waits
+            workdir = (await forks.base()).workdir  # making an image takes minutes, for which no other look waits
+            spec = spec.model_copy(update={"workdir": workdir})
             async with self._first[variables]:
                 told = variables in self._versions
                 view = None if told else await self._ask(spec, forks, variables)
-            return view or await self._ask(spec, forks, variables)
+            return view or await self._ask(spec, forks, variables), workdir
         finally:
             await forks.close()
 

@@ -7,7 +7,7 @@ class FileView(Value):
     """A file of the untouched workspace, as its tester sees it."""
 
     path: Shown
-    """A folder that was not looked into ends in a slash."""
+    """A folder that is empty or was not looked into ends in a slash."""
     size: int
     lines: int | None = None
     preview: Shown = ""
@@ -26,7 +26,7 @@ class EnvironmentView(Value):
     program from any other → its version."""
     files: tuple[FileView, ...] = ()
     count: int = 0
-    """Files of the workdir, those beyond ``files`` included."""
+    """Files and empty folders of the workdir, those beyond ``files`` included."""
     outside: tuple[FileView, ...] = ()
     """What the instruction names outside of the workdir, by full paths."""
     system: str = ""

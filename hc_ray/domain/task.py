@@ -1,6 +1,7 @@
 """A task as a solver may see it. There is no path in it: environment files are found by the sandboxes under the public
 root by ``Task.digest``, and nothing here leads to tests or solution."""
 
+import posixpath
 from typing import Literal
 
 from hc_ray.domain.value import Value
@@ -11,7 +12,13 @@ class Copy(Value):
 
     sources: tuple[str, ...]
     destination: str
-    """Absolute, WORKDIR already applied; ends with ``/`` when it names a folder."""
+    """WORKDIR already applied, relative where only the image knows it; ends with ``/`` when it names a folder."""
+
+    def below(self, workdir: str) -> "Copy":
+        """With an absolute destination."""
+        path = posixpath.normpath(posixpath.join(workdir, self.destination))
+        slash = "/" if self.destination.endswith("/") and path != "/" else ""
+        return self.model_copy(update={"destination": path + slash})
 
 
 class Environment(Value):
@@ -24,10 +31,12 @@ class Environment(Value):
     base: str | None = None
     """The image named by the first FROM, or ``docker_image``."""
     workdir: str = "/app"
+    """Empty where nobody names it: then it is the image's own."""
     env: dict[str, str] = {}
     copies: tuple[Copy, ...] = ()
     files: tuple[str, ...] = ()
-    """Absolute paths of the files that the image is seen to get from ``environment/``, the first thousand."""
+    """Paths of the files that the image is seen to get from ``environment/``, the first thousand; relative ones lie in
+    a workdir that only the image knows."""
     run_steps: tuple[str, ...] = ()
     """RUN lines: a sandbox that cannot build images refuses the task with them."""
     compose: bool = False
@@ -38,6 +47,19 @@ class Environment(Value):
     gpus: int | None = None
     build_timeout_sec: float = 600.0
     network: Literal["unmentioned", "none", "public", "allowlist"] = "unmentioned"
+
+    def placed(self, images: str = "") -> "Environment":
+        """With workdir and absolute paths. ``images``: the workdir of the image itself, as far as it has one. Where it
+        has none either, commands run in ``/`` (Docker's default) under a Dockerfile, in ``/app`` (the custom of
+        Harbor's images) in a prebuilt image."""
+        workdir = self.workdir or images.rstrip("/") or ("/app" if self.dockerfile is None else "/")
+        return self.model_copy(
+            update={
+                "workdir": workdir,
+                "copies": tuple(copy.below(workdir) for copy in self.copies),
+                "files": tuple(posixpath.normpath(posixpath.join(workdir, file)) for file in self.files),
+            }
+        )
 
 
 Grading = Literal["isolated", "shared", "separate"]

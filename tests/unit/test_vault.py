@@ -304,6 +304,19 @@ def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_f
     assert not list(roots[0].rglob("test.sh"))
 
 
+def test_a_workdir_that_nobody_names_is_left_to_the_image_with_what_lies_in_it(tmp_path, roots):
+    tests = {"test.sh": TEST_SH, "Dockerfile": "FROM x\n"}
+    toml = 'artifacts = ["out"]\n[verifier]\nenvironment_mode = "separate"\n'
+    dockerfile = "FROM x\nCOPY . .\nCOPY a.txt /b/\n"
+    make_task(tmp_path / "set", toml=toml, tests=tests, environment={"a.txt": "1"}, dockerfile=dockerfile)
+    (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    own = vault.load_spec(roots[1], task.digest).own
+    assert own is not None and [one.source for one in own.artifacts] == ["out"]
+    assert task.environment.workdir == own.environment.workdir == ""
+    assert task.environment.placed("/srv").workdir == "/srv" and task.environment.placed().workdir == "/"
+    assert task.environment.placed("/srv").files[-2:] == ("/srv/a.txt", "/b/a.txt")
+
+
 @pytest.mark.parametrize("source", ["/logs/artifacts", "/tmp/x", "../x", '{source = "/app/x", service = "db"}'])
 def test_artefacts_that_no_submission_can_hold_are_refused(tmp_path, roots, source):
     listed = source if source.startswith("{") else f'"{source}"'

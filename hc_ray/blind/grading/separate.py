@@ -17,6 +17,7 @@ from hc_ray.blind.sealing.own_image import OwnImage
 from hc_ray.blind.sealing.vault import VerifierSpec, own_image_name
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
+from hc_ray.domain.filetree import absolute
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.domain.task import Task
@@ -58,7 +59,7 @@ async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, p
             await asyncio.to_thread(read_contents, submission.tar)
             with refusing():
                 await sandbox.put_tar(submission.tar)
-        sources = [[one.source, list(one.exclude)] for one in own.artifacts]
+        sources = [[absolute(one.source, sandbox.workdir), list(one.exclude)] for one in own.artifacts]
         order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
         done = await sandbox.exec(
             machinery_command("collect"), timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT

@@ -79,9 +79,10 @@ def _leaks(reading: Reading) -> list[TaskFault]:
     made = reading.task.environment if reading.task else None
     for copy in made.copies if made else ():
         for source in copy.sources:
-            if source.strip("/").split("/")[0] in ("..", "tests", "solution"):
-                says = f"copies {source} into the image"
-                remedy = "do not copy tests or solution into the image"
+            # Within the build context, which is environment/, what is called tests is the task's own.
+            if source.strip("/").split("/")[0] == "..":
+                says = f"copies {source} into the image, from outside of environment/"
+                remedy = "put it into environment/, but neither tests nor solution"
                 found.append(TaskFault(field="environment/Dockerfile", says=says, remedy=remedy))
     hidden = {
         entry.sha256: f"{part}/{entry.path}"

@@ -23,7 +23,7 @@ class OwnImage(Value):
 
     environment: Environment
     artifacts: tuple[Artifact, ...] = ()
-    """With absolute sources."""
+    """With absolute sources, as far as the task names its workdir."""
 
 
 def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], workdir: str) -> OwnImage | list[Fault]:
@@ -49,7 +49,7 @@ def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], wo
         env = resolve_templates(section.env, os.environ)
     except DatasetError as error:
         faults.append(Fault(field="verifier.environment.env", says=str(error), remedy="set it, or give it a default"))
-    artifacts = [_absolute(one, workdir) for one in parsed.artifacts]
+    artifacts = [_absolute(one, workdir) if workdir else one for one in parsed.artifacts]
     faults += [fault for one in artifacts for fault in _refusals(one)]
     if faults:
         return faults
@@ -60,20 +60,21 @@ def environment_of(
     section: EnvironmentSection, text: str | None, docker: ParsedDockerfile | None, env: dict[str, str]
 ) -> Environment:
     """What a container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where both
-    are silent it is the image's own, which nobody knows before the image is there: ``/`` (Docker's default) under a
-    Dockerfile (``text``), ``/app`` (the custom of Harbor's images) for a bare ``docker_image``."""
+    are silent it is the image's own, which nobody knows before the image is there."""
     network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
-    return Environment(
+    made = Environment(
         docker_image=section.docker_image,
         dockerfile=text,
         base=(docker.base if docker else None) or section.docker_image,
-        workdir=section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/"),
+        workdir=section.workdir or (docker.workdir if docker else None) or "",
         env=env,
         copies=docker.copies if docker else (),
         run_steps=docker.run_steps if docker else (),
         network=network,
         **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )
+    # What stands before the first WORKDIR goes to where the base image has its own, which is mostly the root.
+    return made.model_copy(update={"copies": tuple(copy.below("/") for copy in made.copies)}) if made.workdir else made
 
 
 def _unsupported(section: EnvironmentSection, files: set[str]) -> list[str]:

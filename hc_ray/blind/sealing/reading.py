@@ -236,5 +236,5 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
     except DatasetError as error:
         faults.append(Fault(field="environment.env", says=str(error), remedy="set it, or give it a default: ${VAR:-x}"))
     made = environment_of(section, text, docker, env)
-    copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir}/"),)
+    copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir or '.'}/"),)
     return made.model_copy(update={"files": placed(copies, paths)[:_FILES], "compose": compose})

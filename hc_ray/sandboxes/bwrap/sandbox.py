@@ -49,6 +49,7 @@ class BwrapPlace:
         self._closed = False
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> BwrapSandbox:
+        task = _placed(task)
         reason = "it was to have a network: a bwrap sandbox has none" if network else self.refuses(task)
         if reason:
             raise DatasetError(f"{task.name}: bwrap cannot take it: {reason}")
@@ -63,6 +64,7 @@ class BwrapPlace:
             return "its verifier has an image of its own, which needs Docker"
         if task.grading == "shared":
             return "its tests run in the candidate's own living sandbox, which bubblewrap cannot give away: use Docker"
+        task = _placed(task)
         reason = bwrap_command.refusal(task, host_programs=bwrap_command.host_programs())
         if reason:
             return reason
@@ -219,3 +221,8 @@ def _kill_below(folder: Path) -> None:
             words = line.read_bytes().split(b"\0")
             if b"--die-with-parent" in words and any(word.startswith(wanted) for word in words):
                 os.kill(int(line.parent.name), signal.SIGKILL)
+
+
+def _placed(task: Task) -> Task:
+    """With the workdir of its image where it names none: the images whose place bwrap takes have none of their own."""
+    return task.model_copy(update={"environment": task.environment.placed()})

@@ -76,6 +76,7 @@ class ImageCalls(Connection):
         config = found.get("Config") or {}
         layers = tuple((found.get("RootFS") or {}).get("Layers") or ())
         names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
+        names["labels"] = config.get("Labels") or {}
         environment = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
         digests = tuple(found.get("RepoDigests") or ())
         return ImageFacts(id=found["Id"], environment=environment, layers=layers, digests=digests, **names)

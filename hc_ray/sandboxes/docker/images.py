@@ -1,8 +1,9 @@
 """What a container needs before it starts: the task's image and the runner's volume.
 
-A task with a Dockerfile is built once for its public digest (``hc-ray/task:<digest16>``); a prebuilt image with files
-in ``environment/`` is built on in the same way, and one without is used as it is. The runner travels to the daemon as a
-volume that is filled through the API: no folder of the host is ever mounted."""
+A task with a Dockerfile is built once for its public digest (``hc-ray/task:<digest16>``), and again when one of its
+bases has changed; a prebuilt image with files in ``environment/`` is built on in the same way, and one without is used
+as it is. The runner travels to the daemon as a volume that is filled through the API: no folder of the host is ever
+mounted."""
 
 import io
 import json
@@ -11,7 +12,7 @@ import re
 import tarfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,6 +34,8 @@ OWNER_LABEL = "hc-ray.owner"
 MACHINE_LABEL = "hc-ray.machine"
 RUNNER_LABEL = "hc-ray.runner"
 TASK_LABEL = "hc-ray.task"
+BASES_LABEL = "hc-ray.bases"
+"""What a task's image was built on, as ``name=id`` with blanks between."""
 _COMPLETE = ".hc-ray-complete"
 """What comes last into the runner's volume: with it, the volume is whole."""
 _HOPELESS = re.compile(
@@ -63,17 +66,35 @@ class Images:
 
     def of(self, task: Task) -> ImageFacts:
         """The task's image, pulled or built when it is not there. Raises ``SandboxError`` with the remedy."""
+        return self._obtained(task, lambda: self._daemon.image(built_tag(task)))
+
+    def renewed(self, task: Task) -> ImageFacts:
+        """As ``of``, but built again where a base has changed since. For one who chooses an image for all: whoever
+        works beside it takes what it has named, whatever bases are on that machine."""
+        return self._obtained(task, lambda: self._valid(task))
+
+    def _obtained(self, task: Task, find: Callable[[], ImageFacts | None]) -> ImageFacts:
         with self._lock_of(task.digest):
             if task.digest not in self._ready:
-                self._ready[task.digest] = self._prepare(task)
+                self._ready[task.digest] = self._prepare(task, find)
             return self._ready[task.digest]
 
+    def _valid(self, task: Task) -> ImageFacts | None:
+        """What was built for the task, unless a base that it was built on has another id here now."""
+        built = self._daemon.image(built_tag(task))
+        for one in built.labels.get(BASES_LABEL, "").split() if built else ():
+            name, _, known = one.rpartition("=")
+            base = self._daemon.image(name)
+            if base is not None and base.id != known:
+                return None
+        return built
+
     def held(self, task: Task) -> ImageFacts | None:
-        """The task's image where it is there already."""
+        """The task's image where it is there already and its bases are still the same."""
         if task.digest in self._ready:
             return self._ready[task.digest]
         environment = task.environment
-        found = self._daemon.image(built_tag(task))
+        found = self._valid(task)
         built_on = environment.dockerfile or environment_files(task, self._public_root)
         if found is None and environment.docker_image and not built_on:
             found = self._daemon.image(environment.docker_image)
@@ -88,35 +109,37 @@ class Images:
             self._daemon.name_image(image, built_tag(task))
             self._ready[task.digest] = found
 
-    def _prepare(self, task: Task) -> ImageFacts:
+    def _prepare(self, task: Task, find: Callable[[], ImageFacts | None]) -> ImageFacts:
         environment, tag = task.environment, built_tag(task)
-        built = self._daemon.image(tag)
+        built = find()
         if built is not None:
             return built
-        found = [self._obtain(base) for base in bases(task, self._public_root)]
-        text, names = environment.dockerfile, environment_files(task, self._public_root)
+        names = bases(task, self._public_root)
+        found = [self._obtain(base) for base in names]
+        stands_on = " ".join(f"{name}={base.id}" for name, base in zip(names, found, strict=True))
+        text, files = environment.dockerfile, environment_files(task, self._public_root)
         if text is None:
             (base,) = found
-            if not names:
+            if not files:
                 return base
-            workdir = base.workdir if environment.workdir == "/app" and base.workdir else environment.workdir
-            copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in names]
+            workdir = environment.placed(base.workdir).workdir
+            copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in files]
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         # Two builds seldom give the same files, so the first one counts, whoever made it.
         with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
-            if self._daemon.image(tag) is None:
-                made = self._build(task, text)
-                if self._daemon.image(tag) is None:  # a process with another data folder may have been sooner
+            if find() is None:
+                made = self._build(task, text, stands_on)
+                if find() is None:  # a process with another data folder may have been sooner
                     self._daemon.name_image(made, tag)
             built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag}, but does not list it")
         return built
 
-    def _build(self, task: Task, text: str) -> str:
+    def _build(self, task: Task, text: str, stands_on: str) -> str:
         """The id of a new image of the task."""
         folder = environment_dir(self._public_root, task.digest)
-        labels, seconds = {TASK_LABEL: task.digest}, task.environment.build_timeout_sec
+        labels, seconds = {TASK_LABEL: task.digest, BASES_LABEL: stands_on}, task.environment.build_timeout_sec
         try:
             made = self._daemon.build(folder, text, what=built_tag(task), labels=labels, seconds=seconds)
             # Layers keep whole seconds, and Docker's diff takes two files of one size and second for the same.
@@ -125,7 +148,9 @@ class Images:
         except DaemonRefusal as refusal:
             first, _, said = str(refusal).partition("\n")
             own = _own_output(said)
-            says = first.partition(": ")[2] + (f": {own[-1][:200]}" if own else "")
+            # A program's last line seldom names the cause: that stands a few lines above.
+            last = " | ".join(line[:200] for line in own[-4:])
+            says = first.partition(": ")[2] + (f": {last}" if last else "")
             kind = DatasetError if _HOPELESS.search(first) and _FAILED not in first else SandboxError
             whole = f"{task.name}: its image cannot be built: {says}; docker build {folder} shows all of it"
             raise kind("\n".join([whole, *own])) from None

@@ -254,8 +254,5 @@ def limit(name: str, value: int) -> dict[str, Any]:
 
 
 def working_directory(task: Task, image: ImageFacts) -> str:
-    """What the task says, the image where the task is silent (its default is ``/app``)."""
-    named = task.environment.workdir
-    if named == "/app" and image.workdir not in ("", "/"):
-        return image.workdir
-    return named
+    """What the task says, the image where the task is silent."""
+    return task.environment.placed(image.workdir).workdir

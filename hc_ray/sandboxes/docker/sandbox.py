@@ -58,7 +58,7 @@ class DockerPlace:
     async def prepare(self, task: Task) -> None:
         if reason := self.refuses(task):
             raise DatasetError(f"{task.name}: {reason}")
-        await self._ground.call(self._ground.images.of, task)
+        await self._ground.call(self._ground.images.renewed, task)
 
     async def keep_from(self, away: Collection[str]) -> None:
         """From now on a sandbox with a network reaches none of these addresses and networks, those of the cluster,

@@ -42,6 +42,7 @@ class ImageFacts(Value):
     """As ``USER`` names it; empty for root."""
     environment: dict[str, str] = {}
     """The variables that it gives to its containers."""
+    labels: dict[str, str] = {}
 
 
 class PathFacts(Value):

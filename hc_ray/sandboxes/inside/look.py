@@ -14,7 +14,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +65,27 @@ def shared(path: str) -> str:
 
 
 def files(workdir: Path) -> list[dict[str, Any]]:
-    """The workdir's files in the order of their paths."""
+    """The workdir's files and empty folders, the latter with a slash at the end, in the order of their paths."""
     found: list[dict[str, Any]] = []
+    for name in islice(_names(workdir), COUNTED):
+        if name.endswith("/"):
+            found.append({"path": name, "size": 0})
+        else:
+            found.append(view(workdir / name, name) if len(found) < FILES else {"path": name})
+    return found
+
+
+def _names(workdir: Path) -> Iterator[str]:
     for folder, names, held in os.walk(workdir):
-        found += [{"path": f"{(Path(folder) / name).relative_to(workdir)}/", "size": 0}
-                  for name in sorted(names) if name in CLOSED]  # fmt: skip
+        at = Path(folder).relative_to(workdir)
+        if not names and not held and at.parts:
+            yield f"{at}/"
+        yield from (f"{at / name}/" for name in sorted(names) if name in CLOSED)
         names[:] = sorted(name for name in names if name not in CLOSED)
         for name in sorted(held):
-            path = Path(folder) / name
-            if path.is_symlink() or not path.is_file():
-                continue
-            name = str(path.relative_to(workdir))
-            found.append(view(path, name) if len(found) < FILES else {"path": name})
-            if len(found) == COUNTED:
-                return found
-    return found
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield str(at / name)
 
 
 def outside(paths: Sequence[str]) -> list[dict[str, Any]]:
