@@ -139,6 +139,10 @@ ASKED = ("alive", "fault")
 """What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
 
 
+_REACHABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""What Ray calls a cluster on Windows or macOS is a node that others can reach: without it, it stays on loopback."""
+
+
 def _beside(cls: type, name: str) -> Any:
     import ray
 
@@ -151,13 +155,18 @@ def _beside(cls: type, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _labelled() -> Iterator[None]:
-    """What is started meanwhile carries this process's label, and so does all that it starts."""
-    os.environ[OWNER_VARIABLE] = label()
+def _among(variables: Mapping[str, str]) -> Iterator[None]:
+    """What is started meanwhile finds these in its environment."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
     try:
         yield
     finally:
-        del os.environ[OWNER_VARIABLE]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _limits() -> str:
@@ -174,27 +183,25 @@ class RayCluster:
     def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
         found = running_cluster(address)
         _environment()
+        self.where = found or "laptop"
         self._folder: Path | None = None
-        if not found:
-            # What Ray calls a cluster on Windows or macOS is a node that others can reach: without it, it stays on
-            # loopback.
-            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        import ray
+        with contextlib.nullcontext() if found else _among({_REACHABLE: os.environ.get(_REACHABLE, "0")}):
+            import ray
 
-        self._ray = ray
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
-        if found:
-            self.where = found
-            self._init(address=found, **quiet)
-            return
-        self.where = "laptop"
-        resources = {**laptop_slots(), **(slots or {})}
+            self._ray = ray
+            if found:
+                self._init(address=found)
+            else:
+                self._start({**laptop_slots(), **(slots or {})})
+
+    def _start(self, resources: Mapping[str, float]) -> None:
+        """A Ray of this process's own."""
         reap_processes()
         reap_folders()
         # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
         short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
         self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
-        with _labelled():
+        with _among({OWNER_VARIABLE: label()}):  # it carries this process's label, and so does all that it starts
             self._init(
                 address="local",
                 resources=resources,
@@ -202,7 +209,6 @@ class RayCluster:
                 object_store_memory=256 << 20,
                 _temp_dir=str(self._folder),
                 _node_ip_address=LOOPBACK,
-                **quiet,
             )
 
     def _init(self, **options: Any) -> None:
@@ -211,7 +217,7 @@ class RayCluster:
         for attempt in range(START_ATTEMPTS):
             try:
                 with _empty_directory(), handlers_kept():
-                    self._ray.init(**options)
+                    self._ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **options)
                 self.here = self._ray.get_runtime_context().get_node_id()
                 return
             except BaseException as fault:

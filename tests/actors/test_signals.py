@@ -197,6 +197,7 @@ def test_where_ray_does_not_start_the_limits_of_the_shell_that_it_may_have_met_a
     kinds |= {resource.RLIMIT_NPROC: 96_000, resource.RLIMIT_AS: resource.RLIM_INFINITY}
     with pytest.raises(PlatformError, match=r"its logs are in \S+$"):
         ray_cluster.RayCluster()
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ, "a cluster that is started later can be reached"
 
 
 @pytest.mark.parametrize("number", ENDING)
