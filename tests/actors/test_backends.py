@@ -7,8 +7,7 @@ from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.docker.availability import Availability
 from hc_ray_actors.backends import Backends, Choice, choose
-from hc_ray_actors.driver import plan
-from hc_ray_actors.driver.task_choice import fitting
+from hc_ray_actors.driver.task_choice import fitting, placed
 
 SMALL = Task(name="small", digest="s", instruction="", environment=Environment(dockerfile="FROM python:3.11\n"))
 BUILT = Task(name="built", digest="b", instruction="", environment=Environment(
@@ -106,8 +105,8 @@ def test_tasks_that_the_sandboxes_cannot_take_are_refused_and_a_resumed_sweep_go
     assert [task.name for task in taken] == ["small"]
     assert [(task.name, "runs commands (RUN" in task.reason) for task in refused] == [("built", True)]
     for why in ("Docker responds and has the tasks' base images", "as this sweep began"):
-        placed, *_ = plan._placed(SweepConfig(), tmp_path, [SMALL], [], tmp_path, str(tmp_path), Machine())
-        assert (placed.backend, placed.why) == ("docker" if "Docker" in why else "bwrap", why)
+        chosen, *_ = placed(SweepConfig(), tmp_path, [SMALL], [], tmp_path, str(tmp_path), Machine())
+        assert (chosen.backend, chosen.why) == ("docker" if "Docker" in why else "bwrap", why)
         (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
     with pytest.raises(PlatformError, match=r"Docker \(as this sweep began\) does not work on this machine"):
         choose("docker", why="as this sweep began", here=Machine(docker=NO_DOCKER))

@@ -158,9 +158,9 @@ def test_a_key_that_nobody_reads_is_told_in_the_plan_with_the_tasks_that_it_stan
     sealed = vault.seal(tmp_path / "set", *roots)
     assert len(sealed.tasks) == 2
     says = "enviroment is unknown to hc-ray, which ignores it: did you mean environment?"
-    notes = _notes(SweepConfig(), None, sealed.unknown, (), sealed.tasks)
+    notes = _notes(SweepConfig(), None, sealed, sealed.tasks)
     assert f"task.toml of a, b: {says}" in notes
-    assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed.unknown, (), sealed.tasks[:1])
+    assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed, sealed.tasks[:1])
 
 
 def test_a_plan_names_the_tasks_whose_tests_no_reference_solution_is_known_to_pass(tmp_path, roots):
@@ -168,7 +168,7 @@ def test_a_plan_names_the_tasks_whose_tests_no_reference_solution_is_known_to_pa
         make_task(tmp_path / "set", name, instruction=f"{name}.\n")
     shutil.rmtree(tmp_path / "set" / "a" / "solution")
     sealed = vault.seal(tmp_path / "set", *roots)
-    (note,) = (one for one in _notes(SweepConfig(), None, {}, sealed.unproven, sealed.tasks) if "reference" in one)
+    (note,) = (one for one in _notes(SweepConfig(), None, sealed, sealed.tasks) if "reference" in one)
     assert "the tests of a can pass" in note
 
 

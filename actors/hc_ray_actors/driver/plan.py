@@ -7,20 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
-from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import data_root
 from hc_ray.reports.arms import tuned
-from hc_ray.reports.report import stored_json
-from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.statistics.estimators import minimal_detectable_effect
-from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
-from hc_ray_actors.backends import Backends, Choice, choose, named
+from hc_ray_actors.backends import named
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.estimate import expected_seconds, expected_tokens
@@ -29,16 +25,15 @@ from hc_ray_actors.driver.resumption import reconcile
 from hc_ray_actors.driver.task_choice import (
     Split,
     dataset_folder,
-    fitting,
     fixed_split,
     hint_is_general,
+    placed,
     sealed_folder,
     select,
-    with_grading,
-    with_network,
 )
 from hc_ray_actors.engine_places import has_place
 from hc_ray_actors.role_models import Planned
+from hc_ray_actors.verifiers import SealedDataset
 
 
 class Plan(Value):
@@ -130,7 +125,7 @@ def prepare(
     named, refused = select(config, split, sealed.tasks, sealed.refused)
     seen = look(cluster, config.sandbox) if cluster is not None else ()
     here = BackendsOfNodes(seen) if seen else None
-    choice, tasks, refused = _placed(config, folder, named, refused, public_root, out if resume else None, here)
+    choice, tasks, refused = placed(config, folder, named, refused, public_root, out if resume else None, here)
     configs, told = settle(drafted)
     models = configs[0].models
     given = _given(config)
@@ -173,7 +168,7 @@ def prepare(
             *choice.notes,
             *told,
             *found.notes,
-            *_notes(config, split, sealed.unknown, sealed.unproven, tasks, tuned_on),
+            *_notes(config, split, sealed, tasks, tuned_on),
         ),
     )
     for engine in plan.engines if seen and open_trials else ():
@@ -198,43 +193,6 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
         "notes": told,
     }
     return plan.model_copy(update={**own, **dict(found), "models": configs[0].models})
-
-
-def _placed(
-    config: SweepConfig,
-    folder: Path,
-    named: list[Task],
-    refused: list[RefusedTask],
-    public_root: Path,
-    resumed: str | None,
-    here: Backends | None,
-) -> tuple[Choice, list[Task], list[RefusedTask]]:
-    """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
-    none is left, ``PlatformError`` where no sandbox works."""
-    tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
-    began = stored_json(SweepStore(resumed), "sweep.json") if resumed and config.sandbox == "auto" else None
-    if began:
-        choice = choose(str(began["sandbox"]), tasks, public_root, why="as this sweep began", here=here)
-    else:
-        choice = choose(config.sandbox, tasks, public_root, here=here)
-    if choice.backend == "bwrap" and bwrap_command.shows(folder):
-        raise DatasetError(f"{folder} is inside a folder that every bwrap sandbox can read; move the dataset elsewhere")
-    if config.grading == "shared" and choice.backend == "bwrap":
-        raise ConfigError(
-            "grading: shared needs Docker, because only Docker sandboxes can be handed to the verifier while they run: "
-            f"use --sandbox docker or --grading isolated (bwrap was chosen: {choice.why})"
-        )
-    tasks, refused = fitting(tasks, refused, choice, public_root)
-    if not tasks:
-        reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
-        none = f"{folder}: no task to run"
-        if reasons:
-            raise DatasetError(f"{none} ({reasons})\nsandbox {choice.backend}: {choice.why}")
-        chosen = bool(config.include or config.exclude or config.tags)
-        raise DatasetError(
-            f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
-        )
-    return choice, tasks, refused
 
 
 def _trials(
@@ -285,15 +243,15 @@ def anywhere(uri: str | None) -> str | None:
 
 
 def _notes(
-    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], unproven: Sequence[str],
-    tasks: Sequence[Task], tuned_on: Sequence[str] = (),
+    config: SweepConfig, split: Split | None, sealed: SealedDataset, tasks: Sequence[Task],
+    tuned_on: Sequence[str] = (),
 ) -> tuple[str, ...]:  # fmt: skip
     taken = {task.name for task in tasks}
     notes = tuned(tuned_on, taken)
-    for says, names in unknown.items():
+    for says, names in sealed.unknown.items():
         if own := [name for name in names if name in taken]:
             notes.append(f"task.toml of {named(own)}: {says}")
-    if own := [name for name in unproven if name in taken]:
+    if own := [name for name in sealed.unproven if name in taken]:
         notes.append(f"no reference solution shows that the tests of {named(own)} can pass: a fail there may be theirs")
     if split is None:
         notes.append("this dataset has no holdout, so every task counts as dev (hc-ray tasks split makes one)")

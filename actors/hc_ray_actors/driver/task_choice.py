@@ -11,9 +11,12 @@ from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.reports.report import stored_json
+from hc_ray.sandboxes.bwrap import command as bwrap_command
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
-from hc_ray_actors.backends import Choice, open_place
+from hc_ray_actors.backends import Backends, Choice, choose, open_place
 from hc_ray_actors.verifiers import SealedDataset
 
 
@@ -119,6 +122,43 @@ def with_network(task: Task, network: str) -> Task:
     if network != "task" or task.environment.network != "unmentioned":
         return task
     return task.model_copy(update={"environment": task.environment.model_copy(update={"network": "public"})})
+
+
+def placed(
+    config: SweepConfig,
+    folder: Path,
+    named: list[Task],
+    refused: list[RefusedTask],
+    public_root: Path,
+    resumed: str | None,
+    here: Backends | None,
+) -> tuple[Choice, list[Task], list[RefusedTask]]:
+    """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
+    none is left, ``PlatformError`` where no sandbox works."""
+    tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
+    began = stored_json(SweepStore(resumed), "sweep.json") if resumed and config.sandbox == "auto" else None
+    if began:
+        choice = choose(str(began["sandbox"]), tasks, public_root, why="as this sweep began", here=here)
+    else:
+        choice = choose(config.sandbox, tasks, public_root, here=here)
+    if choice.backend == "bwrap" and bwrap_command.shows(folder):
+        raise DatasetError(f"{folder} is inside a folder that every bwrap sandbox can read; move the dataset elsewhere")
+    if config.grading == "shared" and choice.backend == "bwrap":
+        raise ConfigError(
+            "grading: shared needs Docker, because only Docker sandboxes can be handed to the verifier while they run: "
+            f"use --sandbox docker or --grading isolated (bwrap was chosen: {choice.why})"
+        )
+    tasks, refused = fitting(tasks, refused, choice, public_root)
+    if not tasks:
+        reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
+        none = f"{folder}: no task to run"
+        if reasons:
+            raise DatasetError(f"{none} ({reasons})\nsandbox {choice.backend}: {choice.why}")
+        chosen = bool(config.include or config.exclude or config.tags)
+        raise DatasetError(
+            f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
+        )
+    return choice, tasks, refused
 
 
 def fitting(
