@@ -120,12 +120,17 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
 ):
     kind = "memory" if attack in attacks.MEMORY else "disk"
     marker = f"taker-{uuid.uuid4().hex}"
-    with Watch(public_root) as machine:
-        program = {**attacks.MEMORY, **attacks.DISK}[attack]
-        ended, work = await asyncio.gather(box.exec([*RUNNER_PYTHON, "-c", program, marker], timeout=30),
-                                           neighbour.exec([*RUNNER_PYTHON, "-c", WORK], timeout=60))  # fmt: skip
+    with Watch(public_root, mark_mib=MEMORY_MB) as machine:
+        working = asyncio.create_task(neighbour.exec([*RUNNER_PYTHON, "-c", WORK], timeout=60))
+        ended = await box.exec([*RUNNER_PYTHON, "-c", {**attacks.MEMORY, **attacks.DISK}[attack], marker], timeout=30)
+        beyond = max(0.0, time.monotonic() - machine.beyond_since)
+        work = await working
     assert ended.exit_code != 0 and not ended.timed_out and b"unstopped" not in ended.stdout, ended
-    assert machine.memory_mib < MEMORY_MB + ROOM_MIB and machine.disk_mib < STORAGE_MB + ROOM_MIB
+    assert machine.disk_mib < STORAGE_MB + ROOM_MIB
+    # A watchdog needs the processor, which some kernels give to nobody else for half a second while a crowd takes
+    # memory (docs/decisions.md): there it is the time that is bounded.
+    watched = kind == "memory" and "watchdog" in place.limits()[kind]
+    assert machine.memory_mib < MEMORY_MB + ROOM_MIB or (watched and beyond < GRACE), (machine.memory_mib, beyond)
     assert work.stdout.decode().strip() == WORKED and await box.get("mine.txt") == b"kept"
     try:
         assert "/app/mine.txt" in (await box.difference()).changed
@@ -137,6 +142,7 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
     figure(
         backend, attack, place.limits()[kind], ended=said(ended), seconds=round(ended.seconds, 2), leftovers=left,
         closed_seconds=round(late, 2), memory_mib=machine.memory_mib, disk_mib=machine.disk_mib,
+        overshoot_seconds=round(beyond, 2) if watched else 0.0,
     )  # fmt: skip
     assert left == 0
 

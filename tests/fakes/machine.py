@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import platform
 import threading
@@ -47,8 +48,10 @@ class Watch:
     """Looks at this machine fifty times a second while its block runs: what memory and disk sank by at most, and how
     many processes were there at most. Others who use the machine meanwhile are in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._over = folder, threading.Event()
+    def __init__(self, folder: Path, *, mark_mib: int = 0) -> None:
+        self._folder, self._over, self._mark = folder, threading.Event(), mark_mib
+        self.beyond_since = math.inf
+        """When memory had sunk by more than ``mark_mib`` first, of ``time.monotonic``."""
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.memory_mib = self.disk_mib = self.processes = 0
 
@@ -69,5 +72,7 @@ class Watch:
         while not self._over.wait(0.02):
             (before, held_before), (now, held) = self._memory, memory()
             self.memory_mib = max(self.memory_mib, (before - now) >> 20, (held - held_before) >> 20)
+            if self.memory_mib > self._mark:
+                self.beyond_since = min(self.beyond_since, time.monotonic())
             self.disk_mib = max(self.disk_mib, (self._disk - self._free()) >> 20)
             self.processes = max(self.processes, int(Path("/proc/loadavg").read_text().split()[3].split("/")[1]))

@@ -163,6 +163,23 @@ def played(*written):
     return watch, sandboxes
 
 
+def test_what_is_taken_in_the_first_rest_pulls_the_wire(free, monkeypatch):
+    rests, pulled = [], []
+
+    def rest(seconds):
+        rests.append(seconds)
+        free.held += 2 * tripwire.MEMORY_STEP if len(rests) == 1 else 0
+        return len(rests) == 3
+
+    watch = object.__new__(Watchdog)
+    watch._wire, watch._stirred = tripwire.Tripwire(Path("/")), threading.Event()
+    watch._stopped = SimpleNamespace(wait=rest, is_set=lambda: False)
+    watch._stirred.wait = watch._stirred.set
+    monkeypatch.setattr(watch, "_look", pulled.append, raising=False)
+    watch._run()
+    assert [signs.memory for signs in pulled] == [True]
+
+
 @pytest.mark.parametrize(("written", "ends"), [
     ((tripwire.DISK_STEP - 1, 0), [False, False]),
     ((0, tripwire.DISK_STEP), [False, True]),

@@ -85,6 +85,7 @@ class Watchdog:
             if not self._stirred.is_set() and not self._stopped.is_set():
                 self._stirred.wait()
                 due, spent = time.monotonic() + PERIOD, 0.0
+                self._wire.look()  # what is free now: after a first rest that others made long, it may be taken already
             if self._stopped.wait(max(TICK, min(REST * spent, PERIOD))):
                 return
             began = time.thread_time()
