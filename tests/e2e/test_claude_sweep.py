@@ -37,7 +37,8 @@ def test_a_sweep_with_claude_passes_counts_every_token_and_leaves_its_key_nowher
         env = {"HC_RAY_HOME": str(home), "ANTHROPIC_API_KEY": key}
         refused = hc_ray("sweep", *words, "-o", out, **{**env, "ANTHROPIC_API_KEY": f"{key}0"})
         assert refused.returncode == 2 and "export a valid API key in ANTHROPIC_API_KEY" in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1 and not out.exists()
+        told = [line for line in refused.stderr.splitlines() if not line.startswith("asking ")]  # after some seconds
+        assert len(told) == 1 and not out.exists()
         server.failures += [429, 529]
         done = hc_ray("sweep", *words, "-o", out, "--json", **env)
         assert done.returncode == 0, done.stderr[-3000:]
