@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from hc_ray.domain.config import SolverConfig, TestgenConfig
 from hc_ray.stores.sweep_directory import SweepStore
-from tests.boundary.noninterference.datasets import add_and_sub
+from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.recording import record
 from tests.fakes.sandbox_home import data_home
@@ -26,7 +26,7 @@ def swept(root, answers):
         place.mkdir()
         try:
             with EngineServer(answers) as server:
-                record(place, home, server, add_and_sub, agents=AGENTS, solver=SOLVER, concurrency=6)
+                record(place, home, server, only_add, agents=AGENTS, solver=SOLVER, concurrency=3)
                 sent = Counter(
                     json.dumps(body, sort_keys=True) for body in server.bodies() if "two numbers" in str(body)
                 )
@@ -37,16 +37,16 @@ def swept(root, answers):
         finally:
             shutil.rmtree(place)
     reused = sum(event["reused"] for event in events if event["type"] == "engine_use")
-    charged = {(one["agent_info"]["name"], one["task_name"]): one["agent_result"]["n_output_tokens"] for one in results}
+    charged = {one["agent_info"]["name"]: one["agent_result"]["n_output_tokens"] for one in results}
     return SimpleNamespace(sent=sent, probes=probes, reused=reused, charged=charged)
 
 
 def test_a_server_that_honours_seeds_is_sent_no_request_twice_and_every_trial_is_charged_as_if_alone(tmp_path):
     found = swept(tmp_path, answer)
-    assert len(found.charged) == 6 and found.sent and max(found.sent.values()) == 1 and found.reused >= 4
+    assert len(found.charged) == 3 and found.sent and max(found.sent.values()) == 1 and found.reused >= 2
     assert found.probes == 0, "what it can do was seen when the sweep was planned"
-    for (agent, task), tokens in found.charged.items():
-        assert tokens >= found.charged["raw", task] > 0, agent
+    for agent, tokens in found.charged.items():
+        assert tokens >= found.charged["raw"] > 0, agent
 
 
 def test_a_server_that_draws_anew_is_sent_what_each_trial_asks(tmp_path):

@@ -57,7 +57,7 @@ def test_configs_share_suites_and_a_trial_that_an_agent_cannot_tell_apart_and_on
 
 
 def test_configs_may_have_engines_of_their_own(given):
-    run(given | {"agents": ["raw"], "grid": {"engine.script": [ADDS, WAVERS]}, "seeds": 3})
+    run(given | {"agents": ["raw"], "grid": {"engine.script": [ADDS, WAVERS]}})
     sweep_json = json.loads((Path(given["out"]) / "sweep.json").read_text())
     report = json.loads((Path(given["out"]) / "report.json").read_text())
     assert set(sweep_json["engines"]) == {ADDS, WAVERS}

@@ -75,7 +75,7 @@ head = {"num_cpus": 1, "num_gpus": 3, "object_store_memory": 80 << 20, "resource
 nodes = Cluster(initialize_head=True, head_node_args=head)
 crew = None
 try:
-    nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
+    nodes.add_node(num_cpus=2, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
     crew = ray_cluster.RayCluster(address="auto")
     actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
     [away] = [one.id for one in crew.members() if one.slots[cluster.SANDBOX]]
