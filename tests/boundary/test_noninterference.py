@@ -38,7 +38,7 @@ SMALL = SolverConfig(
                           second_reading=True),
 )  # fmt: skip
 LOOP = SolverConfig(
-    agent_style="loop", samples=2, samples_max=2, max_turns=10, max_rounds=2, plans=("plain",), greedy=1,
+    agent_style="loop", samples=1, samples_max=1, max_turns=10, max_rounds=2, plans=("plain",), greedy=1,
     testgen=TestgenConfig(style="files", answer_tokens=600, budget_tokens=4000, rounds=1),
 )  # fmt: skip
 """Agents that act in their sandboxes, under whole test files."""
@@ -115,7 +115,7 @@ def test_the_engine_is_asked_for_suites_rounds_and_repairs(original):
     assert any("An earlier attempt was" in wire for wire in sent), "no repair"
     assert any("assert" in wire for wire in sent), "no self-tests"
     assert all(wire.startswith("POST /") and "\r\n\r\n" in wire for wire in sent)
-    assert len([trial for trial in original.phases if trial]) >= 15
+    assert len([trial for trial in original.phases if trial]) >= 12
     assert all(phases[0].sandboxes and phases[0].events for trial, phases in original.phases.items() if trial)
     assert any(path.endswith("matrix.parquet") for path in original.files)
     batches = [told for call, told in original.tracked if call.startswith("log_batch")]

@@ -9,8 +9,8 @@ from tests.fakes.tasks import TEST_SH, make_task
 
 STARTER = Path(__file__).parents[3] / "configs" / "tasks" / "starter"
 EVERY = tuple(sorted(path.parent.name for path in STARTER.glob("*/task.toml")))
-CHOSEN = ("adults-csv", "backwards", "regex-hex-color")
-"""One of each way to be asked: files of the environment, a function, a pattern."""
+CHOSEN = ("adults-csv", "regex-hex-color")
+"""One of each way to be asked beside a function: files of the environment, a pattern."""
 INSTRUCTION = (
     "Write the file `{name}.py` with a function `{name}(a, b)` that returns the {word} of its two numbers.\n\n"
     "Example: `{name}(3, 2)` returns `{value}`.\n"
