@@ -101,13 +101,6 @@ async def _opened(tmp_path, stage, emit=lambda event: None, **retries):
     return crew
 
 
-def test_a_sweep_ends_its_processes_also_where_the_cluster_lives_on(tmp_path):
-    stage = Stage()
-    run(plan_of(tmp_path / "out", 1, retries=PATIENT), stage)
-    ended = {kind: [actor.dead for actor in actors] for kind, actors in stage.living.items()}
-    assert all(ended[kind] == [True] for kind in ("Engine", "Sandboxes", "Verifiers", "Trials"))
-
-
 async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_it_asked(tmp_path):
     asking = []
 

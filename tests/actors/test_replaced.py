@@ -188,7 +188,8 @@ def test_on_a_cluster_that_goes_on_the_next_sweep_finds_the_slots_of_the_one_bef
     for number in range(2):
         summary, _ = run(plan_of(tmp_path / str(number), 1), stage)
         assert (summary.done, summary.unscored) == (1, 0) and stage.looks > 3
-        assert all(actor.dead for kind in ("Sandboxes", "Verifiers", "Trials") for actor in stage.living[kind])
+        ended = ("Engine", "Sandboxes", "Verifiers", "Trials")
+        assert all(actor.dead for kind in ended for actor in stage.living[kind])
 
 
 async def test_who_waits_for_a_process_that_came_and_went_unheard_is_told_that_it_died(tmp_path):

@@ -281,14 +281,14 @@ async def test_after_a_failed_verdict_another_generation_works_and_what_failed_i
 
 
 async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
-    parts = [{"name": name, "goal": f"Do {name}.", "hint": ""} for name in ("one", "two", "three")]
+    parts = [{"name": name, "goal": f"Do {name}.", "hint": f"Mind {name}."} for name in ("one", "two", "three")]
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
         told = json.dumps({"parts": parts})
         return told if prompt.role == "decomposer" else says(write(RIGHT))(prompt, turn, lineage)
 
     ran = await trial(place, answer, "hc", tests=TESTS, decompose="model")
-    assert "The work in parts:\n1. Do one.\n2. Do two." in ran.asked[1].messages[1].content
+    assert "The work in parts:\n1. Do one. Mind one.\n2. Do two. Mind two." in ran.asked[1].messages[1].content
     assert ran.outcome.stop_reason == "complete"
 
 

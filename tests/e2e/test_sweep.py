@@ -104,12 +104,6 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
     assert looks[1] == looks[0] + 1
 
 
-def test_a_trial_can_be_shown_to_a_reader(swept, capsys):
-    _, out, _ = swept
-    searched = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())
-    assert cli.run(["show", str(searched)]) == 0 and "def add" in capsys.readouterr().out
-
-
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
     dataset, out = make_tasks(tmp_path / "tasks", 3), tmp_path / "out"
     words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000,

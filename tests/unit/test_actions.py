@@ -124,15 +124,6 @@ def test_what_was_thought_aloud_is_no_action(thought):
     assert spoken(f"{thought}\n{said}") == said.strip() and spoken("<think>and so on and on") == ""
 
 
-def test_native_calls_are_the_same_actions():
-    told = calls(("sh", {"command": "ls", "timeout": 5}), ("write", {"path": "a", "content": "x\n"}),
-                 ("edit", {"path": "a", "replacements": HUNK}), ("submit", ""))  # fmt: skip
-    assert read_calls(told) == (
-        Action(name="sh", body="ls", seconds=5.0), Action(name="write", argument="a", body="x\n"),
-        Action(name="edit", argument="a", body=HUNK), Action(name="submit"),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(("name", "arguments"), [
     ("run", {"command": "ls"}), ("sh", "{"), ("sh", "[1]"), ("sh", {}), ("sh", {"command": ["ls"]}),
     ("write", {"path": "a"}), ("edit", {"path": "a", "replacements": "x"}), ("sh", "[" * 10_000),

@@ -42,16 +42,6 @@ def _prompt(seed):
     return Prompt(text=text, context=text, seed=seed, max_tokens=20, role="solver", purpose="candidate")
 
 
-async def test_what_was_answered_before_the_time_ran_out_is_paid_for_and_the_rest_counted():
-    purse = Purse(1000)
-    asking = Asking(_role(Stalls(2)), purse)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await asking.all([(f"c{n}", _prompt(n)) for n in range(5)])
-    assert (purse.prompt_tokens, purse.completion_tokens) == (20, 6)
-    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1"] and asking.unanswered == 3
-
-
 @pytest.mark.parametrize(("known", "shared"), [(8, 8), (None, 5), (12, 10)])
 async def test_of_a_prompt_counts_what_goes_beyond_the_one_before_by_the_engines_count_or_by_its_length(known, shared):
     purse = Purse(1000)

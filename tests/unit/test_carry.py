@@ -46,6 +46,7 @@ async def test_only_what_reaches_beyond_the_working_directory_is_looked_at_twice
     assert outside.made[0].done[:3] == ["probe", "put_tar", "probe"]
     again = outside.made[0].orders[1]
     assert (again["session"], again["imports"], again["deep"]) == (True, None, True)
+    assert "known" not in again, "once a submission is in"
     assert again["mapped"] == ["/usr/lib/libc.so.6"]
 
 
@@ -89,14 +90,6 @@ async def test_the_image_s_session_is_run_and_its_programs_looked_up_once_for_a_
     assert second.made[0].orders[0]["mapped"] == ["/usr/lib/libc.so.6"]
     known = second.made[0].orders[0]["known"]
     assert (known["programs"], known["pytest"]) == (IMAGE["programs"], "own") and len(known["pythons"]) == 1
-
-
-async def test_once_a_submission_is_in_nothing_is_taken_for_known(sealed):
-    where = place(IMAGE)
-    await done(sealed, OUTSIDE, where)
-    await done(sealed, OUTSIDE, where)
-    before, after = (order for order in where.made[1].orders if "command" not in order)
-    assert "known" in before and "known" not in after
 
 
 async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed):

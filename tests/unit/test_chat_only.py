@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from hc_ray.domain.config import EngineConfig, Sampling, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
-from hc_ray.domain.profile import Profile, usable
+from hc_ray.domain.profile import usable
 from hc_ray.domain.value import changed
-from hc_ray.engines.catalogue import catalogue, remote_profile_path
+from hc_ray.engines.catalogue import remote_profile_path
 from hc_ray.engines.profiles import WHOLE_CONTEXT
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.configs import drafts, settle
@@ -33,16 +33,6 @@ CHAT_ONLY = ("/v1/chat/completions", "/v1/models")
 
 def engine(server, model=NAME, **more):
     return EngineConfig.model_validate({"kind": "openai", "base_url": server.base_url, "model": model, **more})
-
-
-def test_a_profile_asks_in_chat_only_where_completions_are_not_answered_and_keeps_all_else():
-    profile = catalogue()[NAME].profile
-    assert (profile.form, profile.test_form) == ("completion", "completion")
-    chatting = usable(profile, Capabilities(completion=False))
-    assert chatting.form == chatting.test_form == "chat" and chatting.digest != profile.digest
-    assert chatting.model_copy(update={"form": "completion", "test_form": "completion"}) == profile
-    assert usable(profile, Capabilities()) == profile
-    assert usable(Profile(), Capabilities(completion=False)).digest == usable(Profile(), Capabilities()).digest
 
 
 def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completions_are_answered():

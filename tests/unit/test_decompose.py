@@ -30,15 +30,6 @@ def decomposed(parts):
     return Bench(answer)
 
 
-async def test_a_models_parts_are_told_to_every_fresh_candidate():
-    bench = decomposed(PARTS)
-    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, decompose="model"), tokens=20_000)
-    assert sum(prompt.role == "decomposer" for prompt in bench.prompts) == 1
-    assert [part.name for part in outcome.subtasks] == ["signature", "refusal", "check"]
-    fresh = [prompt.model_dump_json() for prompt in bench.prompts if prompt.purpose == "candidate"]
-    assert all(part["goal"] in fresh[0] for part in PARTS) and "Raise ValueError." in fresh[0]
-
-
 async def test_nonsense_for_parts_leaves_the_generic_four_and_is_paid():
     bench = decomposed("no")
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, decompose="model", max_rounds=1))

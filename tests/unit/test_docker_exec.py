@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.filetree import Member
 from hc_ray.sandboxes.docker.exec import Conversation
-from hc_ray.sandboxes.docker.lineage import merge, put_changes
+from hc_ray.sandboxes.docker.lineage import put_changes
 from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.values import PathFacts, path_facts, remedy, split_tag
 
@@ -53,15 +53,6 @@ def test_what_docker_says_in_the_helpers_place_is_kept_as_a_complaint():
     assert conversation.complaint == b"exec failed: no such file" and not conversation.started
     conversation.feed(b"OCI runtime exec failed")
     assert conversation.garbled and conversation.over
-
-
-def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole():
-    first = merge({}, {"/a": 1, "/b": 0, "/c": 2})
-    assert first == {"/a": "added", "/b": "modified", "/c": "whole"}
-    second = merge(first, {"/a": 2, "/b": 2, "/c": 1})
-    assert second == {"/a": "added", "/b": "whole", "/c": "whole"}
-    ours = ["/tmp/x", "/opt/hc/y", "/etc/hosts", "/.dockerenv"]
-    assert merge({}, dict.fromkeys(ours, 1)) == {}
 
 
 def test_what_was_put_into_an_untouched_container_is_known_but_for_links_and_changes_of_kind():

@@ -89,15 +89,6 @@ def test_a_program_for_another_machine_is_ended_and_one_for_i386_runs_in_docker_
         program("riscv64", counted=True)
 
 
-def test_every_line_ends_in_a_return_and_every_jump_stays_inside():
-    for given in ({"counted": True}, {"counted": False}, {"counted": False, "asking": True}):
-        text = program(**given)
-        lines = [struct.unpack_from("=HBBI", text, at) for at in range(0, len(text), 8)]
-        assert lines[-1][0] == 0x06 and len(lines) < 4096
-        jumps = [at + 1 + max(yes, no) for at, (code, yes, no, _) in enumerate(lines) if code in (0x15, 0x35)]
-        assert jumps and max(jumps) < len(lines)
-
-
 @pytest.mark.parametrize(("arch", "setsid", "keyctl"), [(X86_64, 112, 250), (AARCH64, 157, 219)])
 def test_a_session_is_asked_for_and_nothing_else_changes(arch, setsid, keyctl):
     assert (verdict(arch, setsid), verdict(arch, setsid, asking=True)) == (0, ASKED)

@@ -26,13 +26,6 @@ async def test_what_knows_nothing_passes_does_not_discriminate_and_what_is_there
     } and there.notes[-1].endswith("the suite is weak.")
 
 
-async def test_what_the_tester_expects_judges_nobody_and_its_inputs_stay():
-    suite = await suite_of(a_tester(lambda prompt: GUESSES))
-    assert {test.input for test in suite.tests if test.expectation.kind == "value"} == {"f(4)"}
-    written = [test for test in suite.tests if test.tester]
-    assert "f(3)" in {test.input for test in written} and {test.expectation.kind for test in written} == {"unknown"}
-
-
 @settings(max_examples=8)
 @given(st.text(alphabet="f(1, 'a\"[]{}=>-)#\n:assert raises```python def return", max_size=80))
 def test_any_model_gives_a_suite_of_tests_that_assert(text):

@@ -172,23 +172,6 @@ async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(mon
         assert (await model.complete(TEXT)).text
 
 
-async def test_half_a_character_of_an_answer_can_be_sent_back():
-    async with speaking(lambda body: "half \ud83d") as (server, model):
-        said = (await model.complete(CHAT)).text
-        await model.complete(CHAT.model_copy(update={"messages": (Message(role="user", content=said),)}))
-        assert server.bodies()[-1]["messages"][0]["content"] == said == r"half \ud83d"
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "chat", "completion"), [("chat/completions", True, False), ("completions", False, True)]
-)
-async def test_the_probe_sees_which_endpoints_are_there(endpoint, chat, completion):
-    async with speaking(endpoints=("/v1/models", f"/v1/{endpoint}")) as (_, model):
-        seen = await probe(model)
-        assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
-        assert not seen.schema_ and seen.models == ("fake",)
-
-
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():
     async with speaking(endpoints=("/v1/models",), name="other") as (_, model):
         with pytest.raises(EngineError, match=r"neither chat nor completions: HTTP 404 .*it lists fake"):
@@ -259,12 +242,6 @@ async def test_a_server_that_is_silent_is_given_up_at_the_first_short_questions(
     async with speaking(delay=5) as (_, model):
         with pytest.raises(EngineError, match=r"sent nothing within 0\.2 s \(engine\.request_sec"):
             await probe(model, first=0.2)
-
-
-async def test_the_probe_sees_native_tool_calls_where_chat_has_them():
-    for tools, endpoint in ((True, "chat/completions"), (False, "chat/completions"), (True, "completions")):
-        async with speaking(endpoints=(f"/v1/{endpoint}", "/v1/models"), tools=tools) as (_, model):
-            assert (await probe(model)).tools == (tools and endpoint == "chat/completions")
 
 
 async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():

@@ -136,18 +136,6 @@ async def test_testgen_stays_inside_its_budget_and_fills_up_where_a_tester_says_
     assert counts["boundary"] >= 2 and counts["edge_case"] >= 2 and len(suite.tests) >= 10
 
 
-async def test_a_search_begins_greedily_with_one_plan_after_another_and_copies_that_settle_it_stay():
-    bench = Bench(scripted(WRONG, RIGHT))
-    await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))
-    first = [prompt for prompt in bench.prompts if prompt.role == "solver"]
-    assert [prompt.temperature == 0.0 for prompt in first] == [True, True, False, False]
-    assert len({prompt.text for prompt in first}) == 4
-    bench = Bench(scripted(RIGHT))
-    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
-    assert outcome.turns == 4 and outcome.stop_reason == "complete" and len(bench.log.actions("round")) == 1
-    assert sum(one.duplicate_of is not None for one in outcome.candidates) >= 2
-
-
 @pytest.mark.parametrize("stated", [True, False])
 async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated(stated):
     bench = Bench(lambda prompt: TESTS if prompt.role == "tester" else body_of(prompt, RIGHT))

@@ -4,11 +4,10 @@ from typing import Any
 import pytest
 
 from hc_ray.domain.config import SolverConfig
-from hc_ray.domain.events import Action
 from hc_ray.search.policy import ActionName, State, decide
 from hc_ray.search.pool import checkpoint
 from hc_ray.search.selection import Selection
-from tests.fakes.trial import WRONG, Bench, scripted
+from tests.fakes.trial import Bench, scripted
 
 ORDINARY: dict[str, Any] = {"round": 2, "rounds": 10, "turns_left": 20, "samples": 4, "samples_max": 8, "patience": 8,
                             "runnable": 6, "best": "c1.0", "confidence": 0.95, "stated": 1,
@@ -51,24 +50,6 @@ def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_one
 
 
 CRASH = "    return n.missing\n"
-
-
-async def test_every_round_of_a_journal_is_what_its_decision_asked_for() -> None:
-    bench = Bench(scripted(WRONG, CRASH))
-    await bench.solve("hc", SolverConfig(max_answer_tokens=60, patience=4, max_turns=60), tokens=40_000)
-    actions = [event for event in bench.log.events if isinstance(event, Action)]
-    decided, seen = None, set()
-    for event in actions:
-        if event.name == "decide":
-            decided = event.detail
-        elif event.name == "round" and decided is not None:
-            slots = event.detail["slots"]
-            fresh = decided["action"] == "no_progress"
-            assert len(slots) <= decided["samples"] and not (fresh and any(slot["parent"] for slot in slots))
-            assert any(slot["told"] == "tried" for slot in slots) == fresh
-            seen.add(decided["action"])
-            decided = None
-    assert {"continue", "no_progress"} <= seen
 
 
 async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> None:

@@ -79,18 +79,6 @@ async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() ->
     assert outcome.prompt_tokens == sum(one.completion.prompt_tokens or 0 for one in outcome.exchanges)
 
 
-async def test_what_may_have_been_missed_is_told_to_every_second_candidate_after_it() -> None:
-    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
-    await bench.solve("hc", CONFIG, tokens=30_000)
-    (refined,) = bench.log.actions("refine")
-    asked = [prompt for prompt in bench.prompts if prompt.role == "solver"]
-    told = [prompt for prompt in asked if "not accepted" in prompt.model_dump_json()]
-    assert told and all(sentence in INSTRUCTION for sentence in refined.detail["missed"])
-    later = asked[asked.index(told[0]) :]
-    assert len(told) < len(later)
-    assert not [prompt for prompt in asked[: asked.index(told[0])] if "not accepted" in prompt.model_dump_json()]
-
-
 def test_sentences_without_a_known_answer_are_missed_first_and_full_categories_given_room():
     known = made(SPEC, "happy_path", Subject(kind="call", path="double.py", function="double"),
                  ExpectedValue(value="8"), input="double(4)", reasoning="", confidence=0.9,

@@ -224,15 +224,6 @@ def answer(value: int) -> dict[str, str]:
     return {"m.py": f"def f(x):\n    return {value}\n"}
 
 
-async def test_every_test_runs_so_often_in_a_fork_of_its_own_and_in_none_without_tests():
-    place, suite = runs()
-    assert await suite.repeat("c", {}, [], repeats=3) == () and not place.made
-    (cells,) = await suite.repeat("c", answer(7), [CALL], repeats=3)
-    assert [cell.observed for cell in cells] == ["7"] * 3
-    assert [sandbox.closed for sandbox in place.made] == [False, True], "the base stays, the fork goes"
-    await suite.forks.close()
-
-
 async def test_what_cannot_be_written_is_the_candidate_s_fault_in_every_test(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuses(self: FolderSandbox, files: Mapping[str, bytes], *, mode: int = 0) -> None:
         if answer(1)["m.py"].encode() in files.values():

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.seeds import sandbox_name, seed_of
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Outcome, Property, Rejected, SelfTest, Subject
 from hc_ray.search.repair import Level, feedback, repairable, tried, worst
-from hc_ray.search.schedule import Schedule, Slot
+from hc_ray.search.schedule import Schedule
 from hc_ray.selftests.runner import FILE_PROPERTIES
 from tests.fakes.suites import call_test
 
@@ -24,30 +23,12 @@ def schedule(**knobs: Any) -> Schedule:
                     trial_seed=0)  # fmt: skip
 
 
-def ways(slots: Sequence[Slot]) -> list[tuple[str, float]]:
-    return [(slot.plan, slot.temperature) for slot in slots]
-
-
 def test_the_first_plans_are_asked_at_the_best_single_temperature_and_no_step_comes_twice() -> None:
     steps = [schedule().step(i) for i in range(6)]
     assert [plan for plan, _ in steps] == ["plain", "steps", "simple"] * 2
     assert [temperature == 0.1 for _, temperature in steps] == [True] * 2 + [False] * 4
     assert len({schedule(plans=("plain", "steps"), temperatures=(0.2, 0.5, 0.7)).step(i) for i in range(2, 8)}) == 6
     assert schedule(greedy=0).step(0)[1] == 0.1 and schedule(greedy=9).step(3)[1] != 0.1
-
-
-def test_a_fresh_candidate_is_asked_for_alike_whatever_agent_round_and_batch_it_comes_in() -> None:
-    plan = schedule()
-    single = [plan.fresh(i, round=1, slot=i) for i in range(6)]
-    batches = [*plan.samples(round=1, count=4, begin=0), *plan.samples(round=2, count=2, begin=4)]
-    rounds = [*plan.samples(round=1, count=4, begin=0),
-              *plan.samples(round=2, count=3, begin=4, to_repair=[PARENT])[1:]]  # fmt: skip
-    for slots in (batches, rounds):
-        assert [(one.plan, one.temperature, one.seed, one.form)
-                for one in slots] == [(one.plan, one.temperature, one.seed, one.form) for one in single]  # fmt: skip
-    assert len({one.seed for one in single}) == 6 and {one.form for one in single} == {"completion"}
-    other = plan.model_copy(update={"trial_seed": 1}).fresh(0, round=1, slot=0)
-    assert ways([other]) == ways(single[:1]) and other.seed != single[0].seed
 
 
 def test_what_was_tried_is_told_to_every_second_fresh_candidate_of_each_attempt_its_worst_fault_once():

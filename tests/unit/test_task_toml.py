@@ -155,8 +155,3 @@ def test_no_file_makes_the_parser_raise(sections: dict[str, dict[str, str]]) -> 
         text += f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in table.items())
     for fault in parse_task_toml(text).faults:
         assert fault.field and fault.says and "\n" not in fault.says
-
-
-@given(st.text())
-def test_no_text_makes_the_parser_raise(text: str) -> None:
-    parse_task_toml(text)

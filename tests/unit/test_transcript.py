@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import pytest
 
 from hc_ray.agent.transcript import KEPT_TURNS, Transcript
@@ -18,19 +16,6 @@ def grown(turns: int, *, room: int = 100_000, output: str = LONG) -> Transcript:
 
 def roles(messages: tuple[Message, ...]) -> str:
     return "".join(one.role[0] for one in messages)
-
-
-def test_every_prompt_begins_with_the_one_before_it_and_nearly_all_of_a_long_run_is_shared() -> None:
-    made, prompts, same, whole = grown(0), [], 0.0, 0
-    for number in range(60):
-        prompts.append(made.messages)
-        size = sum(len(one.content) for one in made.messages)
-        same, whole = same + made.sent() * size, whole + size
-        made.add(f"answer {number}", LONG)
-        if number % 20 == 19:
-            made.tell("a test failed")  # before the observation was sent
-    assert all(after[: len(before)] == before for before, after in pairwise(prompts)) and same / whole >= 0.95
-    assert roles(prompts[-1]) == "su" + "au" * 59
 
 
 def test_what_is_asked_besides_counts_as_new_and_a_short_output_is_no_worse_than_its_stub():
