@@ -7,7 +7,7 @@ them first."""
 import io
 import json
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
@@ -55,9 +55,13 @@ class Change:
 _KINDS = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
 
 
-def is_outside(path: str) -> bool:
-    """Whether an absolute path never belongs to a difference."""
-    return any(path == root or path.startswith(f"{root}/") for root in OUTSIDE)
+def is_outside(path: str, named: Collection[str] = ()) -> bool:
+    """Whether an absolute path never belongs to a difference. ``named``: paths that do, with all below them, though
+    they lie in one of ``OUTSIDE``."""
+    root = next((root for root in OUTSIDE if path == root or path.startswith(f"{root}/")), None)
+    return root is not None and not any(
+        f"{path}/".startswith(f"{one}/") or (path != root and one.startswith(f"{path}/")) for one in named
+    )
 
 
 def absolute(path: str, base: str = "/") -> str:

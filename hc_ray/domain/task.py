@@ -2,6 +2,7 @@
 root by ``Task.digest``, and nothing here leads to tests or solution."""
 
 import posixpath
+import re
 from typing import Literal
 
 from hc_ray.domain.value import Value
@@ -65,6 +66,14 @@ class Environment(Value):
 Grading = Literal["isolated", "shared", "separate"]
 """Where the tests run: ``isolated`` in a fresh sandbox of the task's image, ``shared`` in the candidate's own living
 sandbox, ``separate`` in one of an image of the verifier's own."""
+
+
+_IN_TMP = re.compile(r"(?<![\w./:~<-])/tmp/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+
+
+def named_in_tmp(instruction: str) -> tuple[str, ...]:
+    """Paths below ``/tmp`` that an instruction names. All else there is scratch, and nobody's work."""
+    return tuple(dict.fromkeys(map(posixpath.normpath, _IN_TMP.findall(instruction))))
 
 
 class Task(Value):

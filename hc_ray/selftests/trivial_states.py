@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.suite import SelfTest
+from hc_ray.domain.task import named_in_tmp
 from hc_ray.spec.files import without_addresses
 from hc_ray.spec.markdown import blocks
 from hc_ray.spec.spec import Spec
@@ -34,7 +35,8 @@ def named_paths(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
                 texts += _PATH.findall(without_addresses(node.value))
     paths = (posixpath.normpath(posixpath.join(spec.workdir, text)) for text in texts)
-    return tuple(dict.fromkeys(path for path in paths if not path.startswith(_SYSTEM)))[:_MOST]
+    own = named_in_tmp(spec.instruction)
+    return tuple(dict.fromkeys(path for path in paths if path in own or not path.startswith(_SYSTEM)))[:_MOST]
 
 
 async def missing(run: Callable[[Exec], Awaitable[ExecResult]], paths: Sequence[str]) -> tuple[str, ...]:

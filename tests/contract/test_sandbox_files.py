@@ -92,6 +92,24 @@ async def test_a_difference_names_what_is_new_changed_and_removed(box):
         assert tar.getnames()[0] == DELETED
 
 
+async def test_of_what_lies_in_tmp_a_difference_holds_what_the_task_names(place):
+    says = "Save it to `/tmp/report.txt`, and the pages as /tmp/out/a.html. Nothing else in /tmp/ counts."
+    one = await place.create(TASK.model_copy(update={"instruction": says}), "named")
+    try:
+        await shell(one, "mkdir /tmp/out /tmp/own; echo r > /tmp/report.txt; echo a > /tmp/out/a.html; cd /tmp;"
+                         "echo s | tee scratch report.txt.bak out/b.html own/c > /dev/null")  # fmt: skip
+        found = await one.difference()
+        assert set(found.changed) == {"/tmp/out", "/tmp/out/a.html", "/tmp/report.txt"}
+        fork = await one.fork("forked")
+        try:
+            await shell(fork, "rm /tmp/report.txt")
+            assert set((await fork.difference()).changed) == {"/tmp/out", "/tmp/out/a.html"}
+        finally:
+            await fork.close()
+    finally:
+        await one.close()
+
+
 async def test_what_was_changed_and_changed_back_is_no_difference(box):
     await shell(box, "cp data.txt c; echo two > data.txt; cat c > data.txt; rm c; touch data.txt")
     found = await box.difference()

@@ -176,6 +176,9 @@ def test_trivial_states_make_every_named_path_that_is_missing():
     assert states[CONSTANT]["out/report.json"] == "{}\n" and "exit 0" in states[CONSTANT]["run.sh"]
     assert "An empty file" not in states[PARROT]["sum.txt"], "code spans come before prose"
     assert "sum.txt" in states[PARROT]["sum.txt"] and trivial_states(SPEC, []) == {}
+    tests = written(ANSWER.replace('"6"', 'open("/tmp/r.txt").read() or open("/tmp/mine.txt").read()')).tests
+    told = SPEC.model_copy(update={"instruction": "Write the result to `/tmp/r.txt`."})
+    assert named_paths(told, tests) == ("/app/sum.txt", "/tmp/r.txt")
 
 
 def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_for_what_is_missing():

@@ -104,7 +104,7 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
     f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
     "/app/openssl.cnf", "/app/.venv/pyvenv.cfg", "/usr/local/share/perl/5.36.0/Foo.pm", "/root/.ssh/authorized_keys",
-    "/root/.config/app.toml",
+    "/root/.config/app.toml", "/tmp/report.txt",
 ])  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path):
     assert fate(path) == "carried"

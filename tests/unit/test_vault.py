@@ -152,6 +152,13 @@ def test_verifiers_that_need_what_sandboxes_have_not_are_refused(tmp_path, roots
     assert bool(vault.seal(tmp_path / "set", *roots).tasks) is taken
 
 
+def test_a_compose_file_is_what_harbor_takes_for_one(tmp_path, roots):
+    for name in ("docker-compose.yaml", "docker-compose.yml", "compose.yaml"):
+        make_task(tmp_path / "set", name, instruction=f"{name}.\n", environment={name: "services: {}\n"})
+    taken = {task.name: task.environment.compose for task in vault.seal(tmp_path / "set", *roots).tasks}
+    assert taken == {"docker-compose.yaml": True, "docker-compose.yml": False, "compose.yaml": False}
+
+
 def test_a_key_that_nobody_reads_is_told_in_the_plan_with_the_tasks_that_it_stands_in(tmp_path, roots):
     for name in ("a", "b"):
         make_task(tmp_path / "set", name, toml=TOML + "[enviroment]\n", instruction=f"{name}.\n")

@@ -27,8 +27,8 @@ from hc_ray.blind.grading.startup import StartUp, announces_plugin
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.domain.value import Value
 
-TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/var/run")
-"""Folders of which nothing is ever carried."""
+TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/logs", "/tests", "/var/run")
+"""Folders of which nothing is ever carried. Of ``/tmp`` a submission holds only what the task names."""
 _SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""

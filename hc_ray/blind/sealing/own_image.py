@@ -14,6 +14,8 @@ from hc_ray.domain.value import Value
 from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile
 from hc_ray.tasks.task_sections import Artifact, EnvironmentSection, Fault, ParsedTaskToml
 
+COMPOSE_FILE = "docker-compose.yaml"
+"""The one name by which Harbor knows it: what is called otherwise is a file like others."""
 _OUTSIDE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests")
 """What no submission holds."""
 
@@ -79,7 +81,7 @@ def environment_of(
 
 def _unsupported(section: EnvironmentSection, files: set[str]) -> list[str]:
     asked = {
-        "several services": any(name.startswith(("docker-compose.", "compose.")) for name in files),
+        "several services": COMPOSE_FILE in files,
         "a host allowlist": section.network_mode == "allowlist",
         "GPUs": bool(section.gpus),
         "a Windows container": section.os == "windows",

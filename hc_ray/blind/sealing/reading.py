@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from hc_ray.blind.sealing.own_image import OwnImage, environment_of, own_image
+from hc_ray.blind.sealing.own_image import COMPOSE_FILE, OwnImage, environment_of, own_image
 from hc_ray.blind.sealing.tree import Entry, entries
 from hc_ray.blind.sealing.variables import VARIABLE, resolve_templates
 from hc_ray.domain.credentials import is_secret_name
@@ -17,7 +17,6 @@ from hc_ray.tasks.dockerfile import ParsedDockerfile, absent, parse_dockerfile, 
 from hc_ray.tasks.task_sections import Fault, ParsedTaskToml
 from hc_ray.tasks.task_toml import parse_task_toml
 
-COMPOSE_FILES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _FILES = 1000
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 
@@ -135,7 +134,7 @@ def grading_of(parsed: ParsedTaskToml, tests: tuple[Entry, ...]) -> Grading:
     if mode == "shared":
         return "shared"
     own = parsed.verifier.environment
-    builds = any(entry.path == "Dockerfile" or entry.path in COMPOSE_FILES for entry in tests)
+    builds = any(entry.path in ("Dockerfile", COMPOSE_FILE) for entry in tests)
     asked = mode == "separate" or own is not None
     return "separate" if asked and (builds or (own or {}).get("docker_image")) else "isolated"
 
@@ -209,7 +208,7 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
     """What the task's container is made of, with what is wrong in that."""
     section = parsed.environment
     paths = [entry.path for entry in tree]
-    compose = any(name in paths for name in COMPOSE_FILES)
+    compose = COMPOSE_FILE in paths
     text: str | None = None
     docker: ParsedDockerfile | None = None
     if "Dockerfile" in paths:

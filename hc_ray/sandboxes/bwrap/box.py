@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Change, Member, absolute, pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.task import Task
+from hc_ray.domain.task import Task, named_in_tmp
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.bwrap.command import Layout, Limits
@@ -57,7 +57,8 @@ class BwrapSandbox:
         paths = min(MOST_PATHS, storage // PATH_BYTES)
         self.limits = Limits((environment.memory_mb or MEMORY_MB) << 20, storage, bwrap_command.most_processes(), paths)
         self._user = bwrap_binary.lend_user()
-        self.tree = RootTree(folder / "root", placed, self._user.uid if self._user else None)
+        owner = self._user.uid if self._user else None
+        self.tree = RootTree(folder / "root", placed, owner, named_in_tmp(task.instruction))
         self.before: Manifest = {}
         self._settled = 0.0
         """From when on (by the monotonic clock) what is written differs in its time from what was there before."""

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -47,10 +47,11 @@ _LINKS = 40
 class RootTree:
     """A folder that is the root of a sandbox."""
 
-    def __init__(self, root: Path, placed: Layout, user: int | None) -> None:
-        """``user``: who owns what is written (None: this process's user). What ``placed`` mounts is only read, and what
-        it hides there is not seen; into ``CLOSED`` the host does not look."""
+    def __init__(self, root: Path, placed: Layout, user: int | None, named: Collection[str] = ()) -> None:
+        """``user``: who owns what is written (None: this process's user); ``named``: as of ``is_outside``. What
+        ``placed`` mounts is only read, and what it hides there is not seen; into ``CLOSED`` the host does not look."""
         self.root, self.mounts, self.hidden, self.user = root, placed.mounts, placed.hidden, user
+        self.named = named
 
     # One path
 
@@ -242,13 +243,16 @@ class RootTree:
             raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
         for name in sorted(os.listdir(folder)):
             path = f"{prefix}/{name}"
-            if is_outside(path) or path in self.mounts or path in CLOSED:
+            scratch = is_outside(path, self.named)
+            way = scratch and any(one.startswith(f"{path}/") for one in self.named)
+            if (scratch and not way) or path in self.mounts or path in CLOSED:
                 continue
             try:
                 state = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            yield path, state, folder, name
+            if not way:
+                yield path, state, folder, name
             if stat.S_ISDIR(state.st_mode):
                 with unless_changed(), unlocked(name, folder, state) as below:
                     yield from self._scan(below, path, depth + 1)

@@ -254,7 +254,7 @@ class DockerSandbox(Lifecycle):
         found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
         found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
         found._started = True
-        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
+        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched, found._lineage.named)
         ended = ground.daemon.ended(ticket.container)
         if ended == 0:  # as it does when its owner is gone
             raise SandboxError("the process that handed a sandbox over died, and the sandbox with it")

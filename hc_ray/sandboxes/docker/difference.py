@@ -5,7 +5,7 @@ import posixpath
 import tarfile
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from hc_ray.domain.filetree import Member, pack
@@ -42,7 +42,7 @@ class Budget:
 
 def read_tree(
     daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool,
-    among: Callable[[str], bool] = lambda place: True,
+    among: Callable[[str], bool] = lambda place: True, named: Collection[str] = (),
 ) -> dict[str, Member] | None:  # fmt: skip
     """The members at ``path`` (with ``whole``, and below it) by absolute path, as far as they are ``among`` those that
     are wanted; None where there is nothing. Devices, pipes and sockets are passed over."""
@@ -61,12 +61,12 @@ def read_tree(
             budget.take(len(place) + (len(first.data) if first else info.size))
             if info.islnk() and not first:  # another name of what is not wanted
                 alone.append(place)
-            elif not left_out(place) and (member := _member(tar, info, place, first)):
+            elif not left_out(place, named) and (member := _member(tar, info, place, first)):
                 found[place] = member
             if not whole:
                 break
     for place in alone:
-        found |= read_tree(daemon, container, place, budget, whole=False) or {}
+        found |= read_tree(daemon, container, place, budget, whole=False, named=named) or {}
     return found
 
 
@@ -110,8 +110,8 @@ class Baseline:
             self._daemon.ended(container)  # raises where the container itself is gone, and not that path
         return facts
 
-    def tree(self, path: str, budget: Budget, *, whole: bool) -> dict[str, Member]:
-        return self._asked(lambda container: read_tree(self._daemon, container, path, budget, whole=whole)) or {}
+    def tree(self, path: str, budget: Budget, *, whole: bool, named: Collection[str] = ()) -> dict[str, Member]:
+        return self._asked(lambda one: read_tree(self._daemon, one, path, budget, whole=whole, named=named)) or {}
 
     def _asked(self, question: Callable[[str], T]) -> T:
         asked = self._container
@@ -135,7 +135,7 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
     budget, budget_before, budget_around = Budget(limit), Budget(limit), Budget(limit)
     changed: dict[str, Member] = {}
     deleted, missing = set[str](), False
-    touched = lineage.touched()
+    touched, named = lineage.touched(), lineage.named
     left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
     covered = {path for path, touch in left.items() if touch != "modified"}
     crowds = Counter(map(posixpath.dirname, left))
@@ -152,7 +152,8 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                 return place in near or any(above in below for above in ancestors(place))
 
             folders[folder] = {}
-            for place, member in (read_tree(daemon, container, folder, counted, whole=True, among=among) or {}).items():
+            held = read_tree(daemon, container, folder, counted, whole=True, among=among, named=named) or {}
+            for place, member in held.items():
                 child = next(one for one in (place, *ancestors(place)) if one in near)
                 folders[folder].setdefault(child, {})[place] = member
         return folders[folder].get(path, {})
@@ -172,14 +173,17 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                     continue
                 # A folder's time changes with what is in it, and says nothing; another file need not be compared.
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
-                    before = baseline.tree(path, budget_before, whole=whole)
-            found = beside(path, budget) if crowded else read_tree(daemon, container, path, budget, whole=whole) or {}
+                    before = baseline.tree(path, budget_before, whole=whole, named=named)
+            if crowded:
+                found = beside(path, budget)
+            else:
+                found = read_tree(daemon, container, path, budget, whole=whole, named=named) or {}
         except DaemonRefusal:
             # The daemon follows a link that it is asked for; one that leads back to itself is seen in its folder alone.
             found = beside(path, budget if crowded else budget_around)
             if path not in found or found[path].kind != "link":
                 raise
-            before = baseline.tree(path, budget_before, whole=True) if touch == "whole" else {}
+            before = baseline.tree(path, budget_before, whole=True, named=named) if touch == "whole" else {}
         changed |= {place: member for place, member in found.items() if before.get(place) != member}
         if whole:
             deleted |= before.keys() - found.keys()

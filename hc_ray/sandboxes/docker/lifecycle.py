@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
-from hc_ray.domain.task import Task
+from hc_ray.domain.task import Task, named_in_tmp
 from hc_ray.sandboxes.docker.lineage import Lineage
 from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
@@ -45,7 +45,8 @@ class Lifecycle:
         self._workdir = working_directory(task, image)
         self._layers = len(image.layers) if layers is None else layers
         self._fork_image = fork_image
-        self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path))
+        named = named_in_tmp(task.instruction)
+        self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path), named)
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._started = False

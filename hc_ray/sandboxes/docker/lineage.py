@@ -3,7 +3,7 @@ and by what it inherited."""
 
 import posixpath
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -22,8 +22,9 @@ UNSPELT = "\N{REPLACEMENT CHARACTER}"
 """What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
 
 
-def left_out(path: str) -> bool:
-    return path == "/" or path in DOCKERS_OWN or is_outside(path)
+def left_out(path: str, named: Collection[str] = ()) -> bool:
+    """``named``: as of ``is_outside``."""
+    return path == "/" or path in DOCKERS_OWN or is_outside(path, named)
 
 
 def ancestors(path: str) -> Iterator[str]:
@@ -31,17 +32,17 @@ def ancestors(path: str) -> Iterator[str]:
         yield path
 
 
-def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int]) -> dict[str, Touch]:
+def merge(inherited: Mapping[str, Touch], changes: Mapping[str, int], named: Collection[str] = ()) -> dict[str, Touch]:
     """The touched paths of a container whose image is a commit of one with ``inherited`` (none: the task's image).
     ``changes`` as of ``Daemon.changes``."""
     touched = dict(inherited)
     for path, kind in changes.items():
         if UNSPELT in path:  # its folder is compared with all that it holds
             folder = posixpath.dirname(path.partition(UNSPELT)[0] + "x")
-            if not left_out(folder) and touched.get(folder) != "added":
+            if not left_out(folder, named) and touched.get(folder) != "added":
                 touched[folder] = "whole"
             continue
-        if left_out(path) or touched.get(path) == "added":
+        if left_out(path, named) or touched.get(path) == "added":
             continue
         if kind == 2:
             touched[path] = "whole"
@@ -77,10 +78,15 @@ class Lineage:
     the fork is in it too: those paths are looked at in vain."""
 
     def __init__(
-        self, daemon: Daemon, parent: "Lineage | None" = None, stat: Callable[[str], PathFacts | None] | None = None
+        self,
+        daemon: Daemon,
+        parent: "Lineage | None" = None,
+        stat: Callable[[str], PathFacts | None] | None = None,
+        named: Collection[str] = (),
     ) -> None:
-        """``stat``: of the task's image, where nothing ran in the container yet."""
+        """``stat``: of the task's image, where nothing ran in the container yet; ``named``: as of ``is_outside``."""
         self._daemon = daemon
+        self.named = named
         self._parent = parent
         self._stat = stat if parent is None else None
         self._put: list[Member] = []
@@ -95,9 +101,9 @@ class Lineage:
             parent._count(1)
 
     @classmethod
-    def of(cls, daemon: Daemon, container: str, touched: Mapping[str, Touch]) -> "Lineage":
+    def of(cls, daemon: Daemon, container: str, touched: Mapping[str, Touch], named: Collection[str] = ()) -> "Lineage":
         """Of a container that another place made, whose image is a commit of one with ``touched``."""
-        found = cls(daemon)
+        found = cls(daemon, named=named)
         found.container, found._inherited = container, dict(touched)
         return found
 
@@ -117,7 +123,8 @@ class Lineage:
                 return self._final
             stat = self._stat
             known = put_changes([*self._put], stat) if stat is not None else None
-            return merge(self.inherited(), self._daemon.changes(self.container) if known is None else known)
+            changes = self._daemon.changes(self.container) if known is None else known
+            return merge(self.inherited(), changes, self.named)
 
     def put(self, members: Iterable[Member]) -> None:
         """These are written from outside."""
