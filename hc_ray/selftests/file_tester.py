@@ -76,7 +76,7 @@ def ask(seen: Seen, seed: int, *, known: Sequence[SelfTest] = (), reflection: st
     """The prompt for a file of tests. ``known``: tests that exist."""
     wanted = filled("tests_first")
     if known:
-        names = "\n".join(f"- {test.subject.function} ({test.category}): {(test.sentence or test.reasoning)[:160]}"
+        names = "\n".join(f"- {test.subject.function} ({test.category}): {(test.reasoning or test.sentence)[:160]}"
                           for test in known)  # fmt: skip
         shown = "\n".join(names.splitlines()[:_SHOWN_KNOWN])
         wanted = filled("tests_more", known=shown, reflection=reflection)

@@ -189,6 +189,9 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said
+    part = known[0].model_copy(update={"sentence": "Long, long, long. " * 20 + "The end.", "reasoning": "The end."})
+    more = file_tester.ask(seen, 1, known=[part]).messages[-1].content
+    assert "The end." in more, "of a long sentence what the test quotes is shown"
     quoting = known[0].model_copy(update={"input": known[0].input + 'SHOWN = """\n```\n````\n"""\n'})
     (block,) = read_blocks(file_tester.ask_reading(seen, 1, [quoting]).messages[-1].content)
     assert block.language == "python" and block.text.strip() == sources([quoting]).strip()
