@@ -1,6 +1,8 @@
 """What a repair is told of its parent's failures. How much is the knob ``feedback``: crashes, missing files and format
 errors always; assertion failures only of tests that are trusted, in words that leave room for doubt."""
 
+import ast
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -15,7 +17,7 @@ TRUSTED = 0.7
 _DOUBT = "; the test may be wrong"
 _ITEMS = 3
 _ITEM_LENGTH = 240
-_CHECK_LENGTH = 700
+_CHECK_LENGTH = _CODE_LENGTH = 700
 
 
 Level = Literal["full", "trusted", "crashes"]
@@ -28,7 +30,7 @@ def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tu
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), line)
+        seen.setdefault(normal(line.split(": ", 1)[-1]), line + _code(test))
     return tuple(seen.values())[:_ITEMS]
 
 
@@ -62,11 +64,22 @@ def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Ite
 def _line(test: SelfTest, what: str, end: str = "") -> str:
     """``end`` stands whole, however long the rest is."""
     if test.subject.kind == "check":
-        quoted = test.sentence[:300].strip('"')
-        asks = f" (the task says: {quoted})" if quoted else ""
+        quoted = (test.reasoning or test.sentence)[:300].strip('"')
+        asks = f" (the task says: {quoted})" if test.sentence else ""
         return f"{test.subject.function}{asks}: {what.strip()[:_CHECK_LENGTH]}"
     subject = test.input if test.subject.kind == "call" else f"{test.subject.path} {test.input}".strip()
     return " ".join(f"{subject[:100]}: {what}".split())[: _ITEM_LENGTH - len(end)] + end
+
+
+def _code(test: SelfTest) -> str:
+    """What a check does, by which one can see whether it is right: a failed assertion seldom shows what was asked."""
+    if test.subject.kind != "check":
+        return ""
+    named = (node for node in ast.parse(test.input).body if isinstance(node, ast.FunctionDef))
+    node = next(node for node in named if node.name == test.subject.function)
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    code = "\n".join(map(ast.unparse, body))
+    return "\n  The test:\n" + textwrap.indent(code[:_CODE_LENGTH], "    ")
 
 
 def notes(parent: Candidate, observed: Sequence[str]) -> str:

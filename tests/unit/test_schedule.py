@@ -65,6 +65,27 @@ def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_o
     assert len(feedback([cell for cell, _ in pairs], [test for _, test in pairs], "full")) == 1
 
 
+def test_of_a_check_a_repair_is_told_what_it_quotes_and_what_it_does():
+    source = '''def run(text):
+    return text
+
+
+def test_b():
+    """boundary | "Blanks are kept." """
+    assert run("a b") == ["a b"]
+'''
+    sentence = "Tabs are blanks too. " * 20 + "Blanks are kept."
+    cell, test = cell_and_test("fail", 0.9, "AssertionError: assert ['a'] == ['a b']")
+    check = test.model_copy(update={
+        "subject": Subject(kind="check", path="", function="test_b"), "input": source, "sentence": sentence,
+        "reasoning": "Blanks are kept."})  # fmt: skip
+    (told,) = feedback([cell, cell], [check, check.model_copy(update={"id": "again"})], "trusted")
+    assert told.startswith("test_b (the task says: Blanks are kept.): AssertionError: assert ['a']")
+    assert "assert run('a b') == ['a b']" in told and told.count("Blanks are kept.") == 1
+    (unsaid,) = feedback([cell], [check.model_copy(update={"sentence": ""})], "trusted")
+    assert unsaid.startswith("test_b: AssertionError")
+
+
 def file_fault(
     level: Level, expectation: Expectation, outcome: Outcome = "fail", confidence: float = 0.3
 ) -> int | None:
