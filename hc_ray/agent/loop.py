@@ -129,10 +129,10 @@ class Lineage:
             sent = f" You sent: {actions.text}" if answer.tool_calls and actions.text else ""
             return self._fault(text, f"Nothing of your answer ran: {actions.reason}.{sent}", "malformed")
         if not actions:
-            fenced = "Act with a fenced block such as ```sh, or end the work with a block ```submit."
-            how = fenced if self.bounds.form == "fenced" else "Call a tool, or end the work by calling submit."
-            says = f"Your answer held no action. {how}"
-            return self._fault(text, says, "prose")
+            how = ["Call a tool, or end the work by calling submit."]
+            if self.bounds.form == "fenced":
+                how = [*_talk(text), "Act with a fenced block such as ```sh, or end the work with a block ```submit."]
+            return self._fault(text, " ".join(["Your answer held no action.", *how]), "prose")
         self._faults = 0
         before = len(self.steps)
         results, ended = await self._perform(actions)

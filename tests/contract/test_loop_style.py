@@ -129,6 +129,8 @@ async def test_a_block_that_is_no_action_is_named_where_an_action_failed_or_none
     ran = await trial(place, says(file + sh("python3 x.py"), file + sh("true"), file + SUBMIT, write(RIGHT)))
     assert "nothing came of it: `python x.py`" in ran.said(1) and "nothing came" not in ran.said(2)
     assert "nothing came of it: `python x.py`" in ran.said(3)
+    ran = await trial(place, says(file, write(RIGHT)))
+    assert "held no action" in ran.said(1) and "nothing came of it: `python x.py`" in ran.said(1)
 
 
 async def test_what_was_cut_does_not_run_nor_what_would_end_the_sandbox_and_the_work_goes_on(place):
