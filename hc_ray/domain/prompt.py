@@ -1,10 +1,13 @@
 """What goes to an engine and what comes back."""
 
+import json
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from hc_ray.domain.value import Shown, Value
 
 V = TypeVar("V", bound=Value)
+_JSON = json.JSONDecoder(strict=False)
 
 Role = Literal["tester", "decomposer", "solver", "meta"]
 
@@ -85,8 +88,13 @@ class Malformed(Value):
 
 
 def found_in(text: str, kind: type[V]) -> V | None:
-    """The value in the JSON object that an answer holds, in a fence or not; None where it holds none of that kind."""
-    try:
-        return kind.model_validate_json(text[text.index("{") : text.rindex("}") + 1])
-    except ValueError:
-        return None
+    """The value in the last JSON object of that kind that an answer holds, in a fence or not, after thoughts or not,
+    with keys of its own or not; None where it holds none."""
+    found, at = None, text.find("{")
+    while at >= 0:
+        end = at + 1
+        with suppress(ValueError, RecursionError):
+            after = _JSON.raw_decode(text, at)[1]
+            found, end = kind.model_validate_json(text[at:after], extra="ignore"), after
+        at = text.find("{", end)
+    return found

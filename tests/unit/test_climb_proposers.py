@@ -71,6 +71,16 @@ def test_rules_try_everything_within_reach_once_and_a_models_answer_is_read_arou
     assert isinstance(meta_reasoner.read(Completion(text='{"knob":' + "[" * 100_000 + "}")), Malformed)
 
 
+@pytest.mark.parametrize("answer", [
+    "<think>\nPerhaps {x} or " + said("solver.samples", 9) + "?\n</think>\n" + said("solver.repairs", 1),
+    json.dumps({**json.loads(said("solver.repairs", 1)), "confidence": 0.7, "expected": {"pass rate": 0.4}}),
+    json.dumps({"changes": [json.loads(said("solver.repairs", 1))]}), said("solver.repairs", 1) + " {}",
+])  # fmt: skip
+def test_a_models_change_is_its_last_object_with_a_knob_whatever_else_it_says(answer):
+    found = meta_reasoner.read(Completion(text=answer))
+    assert not isinstance(found, Malformed) and (found.knob, found.value) == ("solver.repairs", 1)
+
+
 def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_alone():
     meta = Meta(said("solver.temperatures", [0.9, 0.9, 0.9]))
     own = decided("solver.repairs", 3, 0.08, "meta-reasoner", "accepted")

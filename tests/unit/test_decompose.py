@@ -18,7 +18,7 @@ PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hin
 @pytest.mark.parametrize("text", ["", "{", "}{", "null", "{}", "parts: 3", '{"parts": null}', "\0", *(
     json.dumps({"parts": parts}) for parts in (
         PARTS[:2], PARTS * 2, [PARTS[0]] * 3, [{**PARTS[0], "goal": " "}, *PARTS[1:]], "three", [1, 2, 3],
-        [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
+        [{"name": "signature", "more": 1}, *PARTS[1:]]))])  # fmt: skip
 def test_what_is_no_list_of_parts_is_malformed(text):
     assert isinstance(decompose.read(Completion(text=text)), Malformed)
 
