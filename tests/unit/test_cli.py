@@ -226,7 +226,10 @@ def test_tasks_check_tells_every_fault_with_its_remedy_and_refuses_a_folder_with
     report = json.loads(capsys.readouterr().out)
     assert report["tasks"] == 1 and {*report["faults"][0]} == {"task", "field", "says", "remedy"}
     (tmp_path / "empty").mkdir()
-    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2 and "contains no task" in capsys.readouterr().err
+    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2
+    assert "contains no task" in (said := capsys.readouterr().err) and "migrate" not in said
+    (tmp_path / "empty" / "task.yaml").touch()
+    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2 and "migrate" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("shell", "variable"), [

@@ -59,13 +59,16 @@ def task_folders(dataset: Path) -> list[Path]:
     if not dataset.is_dir():
         raise DatasetError(f"{dataset} is not a folder: give a folder of tasks, or one task")
     found: list[Path] = []
+    older = False
     for folder, folders, files in os.walk(dataset):
+        older = older or "task.yaml" in files
         if "task.toml" in files or "instruction.md" in files:
             found.append(Path(folder))
             folders.clear()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
     if not found:
-        raise DatasetError(f"{dataset} contains no task: a task is a folder with task.toml and instruction.md")
+        how = "; task.yaml is of Terminal-Bench 1, whose tasks `harbor task migrate` converts" if older else ""
+        raise DatasetError(f"{dataset} contains no task: a task is a folder with task.toml and instruction.md{how}")
     return sorted(found)
 
 
