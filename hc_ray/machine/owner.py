@@ -2,17 +2,21 @@
 for it.
 
 An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a word may
-follow after another dash. A *label* is ``<owner>@<machine>``: it says on which machine the number means something.
+follow after another dash. A *label* is ``<owner>@<machine>``: it says on which machine the number means something. On
+a disk ``@<computer>`` follows.
 
 A machine is one boot of a kernel and a PID namespace in it: ``<boot id>:<namespace>``. Host names are no part of it,
 since many machines may have the same. So a container is a machine of its own, and a computer another one after each
 boot. Of labels with another boot or namespace:
 
-- On a disk that no other machine can write to, another boot is an earlier one: all of its processes are gone.
+- On a disk that no other machine can write to, another boot is an earlier one: all of its processes are gone. One that
+  bears another computer's name came over the network all the same, as to a head that exports its homes: left alone.
 - On a disk or a daemon that others may share, it may be another computer's: left alone.
 - Another namespace of this boot is another container, alive or not: left alone until the next boot."""
 
+import contextlib
 import functools
+import hashlib
 import os
 import re
 import socket
@@ -36,6 +40,18 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return socket.gethostname()
+
+
+@functools.cache
+def _computer() -> str:
+    """What stays the same when this computer boots again: of its system's number and its network devices' addresses.
+    Copies of one disk or container image may have the same number."""
+    devices = [device.with_name("address") for device in Path("/sys/class/net").glob("*/device")]
+    found = []
+    for path in (Path("/etc/machine-id"), *devices):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text())
+    return hashlib.sha256("".join(sorted(found)).encode()).hexdigest()[:12]
 
 
 def _namespace() -> int:
@@ -64,19 +80,20 @@ def on_own_disk(folder: Path) -> bool:
 
 
 def label(owner: str | None = None) -> str:
-    """An owner (this process if none is named) with its machine: what is written on things that others can see."""
-    return f"{owner or current_owner()}@{machine()}"
+    """An owner (this process if none is named) with its machine and computer: what is written on things that others can
+    see."""
+    return f"{owner or current_owner()}@{machine()}@{_computer()}"
 
 
 def is_leftover(text: str, *, own: bool = False) -> bool:
     """Whether a label names a process that runs no more. ``own``: what bears it lies where no other computer can have
     put it. What is no label, or may be another machine's, is nobody's to judge here."""
-    owner, _, where = text.partition("@")
+    owner, where, computer = (*text.split("@"), "", "")[:3]
     boot = where.partition(":")[0]
     if where == machine():
         return bool(_OWNER.fullmatch(owner)) and not is_alive(owner)
     earlier = _BOOT.fullmatch(boot) and _BOOT.fullmatch(_boot()) and boot != _boot()
-    return bool(own and earlier and _OWNER.fullmatch(owner))
+    return bool(own and computer in ("", _computer()) and earlier and _OWNER.fullmatch(owner))
 
 
 def is_alive(owner: str) -> bool:

@@ -18,10 +18,11 @@ from tests.fakes.processes import wait
 
 DEAD = f"999999999-1@{machine()}"
 BOOT, NAMESPACE = machine().split(":")
+COMPUTER = label().removeprefix(f"{current_owner()}@{machine()}")
 OTHERS = ["999999999-1@another-host:1", "999999999-1", "nobody", f"x-1@{machine()}", "", f"999999999-1@{BOOT}:1",
-          f"x-1@{uuid.uuid4()}:{NAMESPACE}"]  # fmt: skip
-"""Labels that this machine cannot judge."""
-EARLIER = [f"{current_owner()}@{uuid.uuid4()}:{NAMESPACE}"]
+          f"x-1@{uuid.uuid4()}:{NAMESPACE}", f"{current_owner()}@{uuid.uuid4()}:{NAMESPACE}@another"]  # fmt: skip
+"""Labels that this machine cannot judge. The last is of a computer that came to one of its disks over the network."""
+EARLIER = [f"{current_owner()}@{uuid.uuid4()}:{NAMESPACE}{computer}" for computer in ("", COMPUTER)]
 """Of an earlier boot; where others can write, it may be another machine's."""
 
 
@@ -41,7 +42,7 @@ def _folder(place, name, said):
 
 
 def test_only_a_dead_owner_of_this_machine_leaves_leftovers():
-    assert is_leftover(DEAD) and is_leftover(f"999999999-1-solve@{machine()}")
+    assert all(map(is_leftover, (DEAD, f"{DEAD}{COMPUTER}", f"999999999-1-solve@{machine()}")))
     others = [label(), f"{current_owner()}-solve@{machine()}", *OTHERS]
     assert not any(is_leftover(said, own=own) for said in others for own in (True, False))
     assert all(is_leftover(said, own=True) and not is_leftover(said) for said in EARLIER)
