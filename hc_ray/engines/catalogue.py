@@ -4,7 +4,6 @@ Weights are never a dependency of the package: ``pull`` fetches them into ``data
 
 import contextlib
 import difflib
-import fcntl
 import tempfile
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +15,7 @@ from hc_ray.domain.errors import ModelError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
+from hc_ray.machine.locks import one_process_at_a_time
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.machine.remembered import recall, remember
 
@@ -197,8 +197,7 @@ def pull(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"{folder}: {error.strerror}; set HC_RAY_HOME to a folder you can write to") from None
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_process_at_a_time(folder / ".lock"):
         if entry.pulled and sha256_of(entry.path) == entry.sha256:
             return entry.path
         _fetch(entry)

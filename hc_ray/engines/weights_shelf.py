@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import hashlib
 import shutil
@@ -13,6 +12,7 @@ from typing import IO, Any
 
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.engines.catalogue import resolve, sent_weights, shelf
+from hc_ray.machine.locks import hold
 
 
 def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
@@ -49,7 +49,7 @@ class WeightsShelf:
         folder = shelf(sha256)
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = (folder / ".lock").open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        hold(self._lock.fileno(), folder / ".lock")
         if sent_weights(sha256) is not None:
             self._end()
             return False

@@ -4,7 +4,6 @@ mounted read-only at ``/opt/hc`` in every sandbox (``hc_ray.domain.runner_paths`
 What runs inside lies in its ``lib/hc``. Everything is byte-compiled with unchecked hashes (time stamps do not matter),
 built beside its place and renamed, and never changed afterwards."""
 
-import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
+from hc_ray.machine.locks import one_process_at_a_time
 from hc_ray.machine.paths import data_root, inside_sources
 from hc_ray.sandboxes.runner_elf import ElfFile
 
@@ -104,15 +104,6 @@ def base_python() -> Path:
                 if file.read(4) == b"\x7fELF":
                     return candidate.resolve()
     raise PlatformError(f"no interpreter found below {sys.base_prefix}: the runner is built from a CPython on Linux")
-
-
-@contextmanager
-def one_process_at_a_time(lock: Path) -> Iterator[None]:
-    """Of all on this machine; its folder is made."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -290,11 +291,23 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     told = capsys.readouterr().err
     assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
     assert told.endswith(
-        f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and that you can write to\n"
+        f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and locks and that you can write to\n"
     )
     assert cli.run(["doctor", "--json"]) == 1
     runner = next(one for one in json.loads(capsys.readouterr().out)["findings"] if one["name"] == "runner")
-    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that has room and that you can write to")
+    assert runner["remedy"].endswith("set HC_RAY_HOME to a folder that has room and locks and that you can write to")
+
+
+def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):
+    def has_none(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", has_none)
+    assert cli.run(["models", "pull"]) == 1
+    told = capsys.readouterr().err
+    assert "bug" not in told and str(tmp_path) in told and "file system has no locks" in told, told
+    assert "set HC_RAY_HOME to a folder that has room and locks" in told, told
 
 
 def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_remedy(tmp_path, monkeypatch):

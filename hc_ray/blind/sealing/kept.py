@@ -1,6 +1,5 @@
 """Files that are written whole or not at all, and values in them."""
 
-import fcntl
 import json
 import os
 import secrets
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from hc_ray.domain.value import Value
+from hc_ray.machine.locks import hold
 
 Kept = TypeVar("Kept", bound=Value)
 
@@ -29,7 +29,7 @@ def append(path: Path, told: dict[str, Any], mode: int = 0o600) -> int:
     """Add a line to a ledger, which is on the disk before this returns; answers how many lines it has."""
     line = json.dumps({"when": datetime.now(UTC).isoformat(), **told})
     with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode), "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        hold(file.fileno(), path)
         file.write(line + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -1,6 +1,5 @@
 """Which bwrap starts sandboxes here and as whom, found out by starting one."""
 
-import fcntl
 import importlib.util
 import os
 import pwd
@@ -18,11 +17,12 @@ from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
+from hc_ray.machine.locks import hold, one_process_at_a_time
 from hc_ray.machine.owner import label
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.inside.processes import kernel_release
-from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time, staged
+from hc_ray.sandboxes.runner_build import ensure_runner, staged
 
 _HELLO = f"""import sys
 sys.path.insert(0, {RUNNER_LIB!r})
@@ -67,7 +67,7 @@ def lend_user() -> LentUser | None:
     for uid in (*USERS[first:], *USERS[:first]):
         lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(lock, folder / str(uid), wait=False)
         except BlockingIOError:
             os.close(lock)
             continue
