@@ -119,7 +119,11 @@ def staged(target: Path) -> Iterator[Path]:
                 if not path.is_symlink():
                     path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
         os.sync()  # else, with the power, its files may be lost and its name kept
-        stage.rename(target)
+        try:
+            stage.rename(target)
+        except OSError:
+            if not target.is_dir():  # else a machine that sees this disk, and not this one's locks, made the same
+                raise
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 

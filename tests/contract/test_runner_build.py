@@ -11,7 +11,7 @@ import pytest
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, RUNNER_ROOT, inside_script
 from hc_ray.sandboxes import runner_build
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.runner_build import ensure_runner, inside_modules
+from hc_ray.sandboxes.runner_build import ensure_runner, inside_modules, staged
 from tests.fakes.processes import ran
 from tests.fakes.sandbox_home import data_home
 
@@ -112,3 +112,12 @@ def test_a_runner_is_whole_on_the_disk_and_a_data_folder_of_another_user_that_al
     monkeypatch.setattr(Path, "chmod", lambda path, mode: (changed.append(path), chmod(path, mode)))
     assert ensure_runner().is_dir() and tmp_path not in changed
     assert named == [False], "on the disk before it has its name"
+
+
+def test_a_runner_that_another_machine_laid_there_meanwhile_is_taken_as_it_is(tmp_path):
+    target = tmp_path / "runner"
+    with staged(target) as stage:
+        (stage / "made").write_text("here")
+        target.mkdir()
+        (target / "made").write_text("there")
+    assert (target / "made").read_text() == "there" and list(tmp_path.iterdir()) == [target]
