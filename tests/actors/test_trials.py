@@ -1,6 +1,7 @@
 """The actor of trials: what a trial that went on after its verdict tells the driver."""
 
 import asyncio
+from datetime import datetime
 
 import pytest
 
@@ -52,6 +53,18 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     phases = record.result().agent_result.metadata["phases"]
     assert record.outcome.queued_seconds >= 1 and phases["queue for a verdict"] >= 1
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
+
+
+async def test_a_grading_is_told_by_the_drivers_clock_whatever_that_of_its_node_says(world):
+    plan, _ = world
+    record = Record(plan.trials[0], plan.taken[0], plan, null_world.LIMITS)
+    record.submitted(None)
+    await asyncio.sleep(0.2)
+    record.judged(null_world.FAILED.model_copy(update={"seconds": 0.1}))
+    told = record.result()
+    began, ended = (datetime.fromisoformat(at) for at in (told.verifier.started_at, told.verifier.finished_at))
+    assert (ended - began).total_seconds() == told.agent_result.metadata["phases"]["grading"] == 0.1
+    assert told.started_at < told.verifier.started_at and told.verifier.finished_at <= told.finished_at
 
 
 async def test_a_run_that_is_begun_anew_takes_the_place_of_the_one_before(world):

@@ -54,6 +54,7 @@ class Record:
         self._stored: TrialResult | None = None
         self._fault: ExceptionInfo | None = None
         self._submitted_at: str | None = None
+        self._verifier: Phase | None = None
         self._cut_short: str | None = None
         self._seconds: defaultdict[Stretch, float] = defaultdict(float)
         self._entered: tuple[Stretch, float] = ("solving", time.monotonic())
@@ -105,9 +106,11 @@ class Record:
     def judged(self, verdict: Any) -> None:
         self.verdicts.append(verdict)
         self.enter("recording")
-        # The verifier's own times say which part of the wait was the grading.
-        graded = _seconds_between(verdict.started_at, verdict.finished_at)
-        graded = min(graded, self._seconds["queue for a verdict"])
+        # The verifier says which part of the wait was the grading; not when, since its node's clock may be wrong.
+        graded = min(verdict.seconds, self._seconds["queue for a verdict"])
+        ended = datetime.datetime.now(datetime.UTC)
+        began = ended - datetime.timedelta(seconds=graded)
+        self._verifier = self._verifier or Phase(started_at=began.isoformat(), finished_at=ended.isoformat())
         self._seconds["queue for a verdict"] -= graded
         self._seconds["grading"] += graded
 
@@ -145,7 +148,7 @@ class Record:
             finished_at=now(),
             environment_setup=self._environment,
             agent_execution=Phase(started_at=self._started, finished_at=self._submitted_at),
-            verifier=Phase(started_at=first.started_at, finished_at=first.finished_at) if first else None,
+            verifier=self._verifier,
         )
 
     def _model_info(self) -> dict[str, Any] | None:
@@ -209,13 +212,6 @@ class Record:
         if queued > 0:
             spent |= {"solving": spent["solving"] - queued, "queue for an engine or a sandbox": queued}
         return {name: round(seconds, 3) for name, seconds in spent.items() if seconds >= 0.001}
-
-
-def _seconds_between(start: str, end: str) -> float:
-    try:
-        return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(start)).total_seconds()
-    except (TypeError, ValueError):
-        return 0.0
 
 
 def failed_attempts(result: TrialResult) -> list[Attempt]:

@@ -47,8 +47,6 @@ class Verdict(Value):
     submission: str | None = None
     """Digest of the submission; None where nothing was handed in."""
     seconds: float = 0.0
-    started_at: str = ""
-    finished_at: str = ""
 
 
 class Malformed(ValueError):

@@ -11,7 +11,6 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
@@ -82,7 +81,7 @@ async def judged(
     work: Callable[[VerifierSpec, Files], Awaitable[dict[str, Any]]],
 ) -> Verdict:
     """The verdict whose fields ``work`` finds. ``Refused`` there is a fail; a fault of a sandbox is the verifier's."""
-    started, clock = _now(), time.monotonic()
+    clock = time.monotonic()
     spec, tests = await _sealed_tests(task, terms)
     try:
         fields = await work(spec, tests)
@@ -97,8 +96,6 @@ async def judged(
         sealed_digest=spec.sealed_digest,
         submission=submission.digest if submission else None,
         seconds=time.monotonic() - clock,
-        started_at=started,
-        finished_at=_now(),
     )
 
 
@@ -240,7 +237,3 @@ def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
     if shell not in ("bash", "sh", "dash", "ash"):
         return [path]
     return ["bash" if bash else "sh", *words[1:], path]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
