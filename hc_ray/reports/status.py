@@ -17,7 +17,10 @@ from hc_ray.reports.report import finished, read_sweep
 _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
 """How a line of the journal begins that tells of a trial, and what stands in an error's."""
 SILENT = 60.0
-"""Seconds without a renewed lease after which an owner on another machine counts as gone."""
+"""Seconds without a renewed lease after which an owner on another machine counts as gone, unless it is heard."""
+LISTEN = 15.0
+"""Seconds for which one is listened to whose lease looks old, or of the future: its clock may be wrong, or this one.
+Owners renew their leases every ten."""
 
 
 def status_of(store: Store) -> dict[str, Any]:
@@ -48,14 +51,22 @@ def status_of(store: Store) -> dict[str, Any]:
 def _owner(store: Store) -> str | None:
     """None where no sweep was ever started here."""
     try:
-        lease = json.loads(store.read("lease.json"))
+        said = store.read("lease.json")
+        lease = json.loads(said)
     except (FileNotFoundError, ValueError):
         return None
     if lease.get("released"):
         return "ended"
     if lease.get("machine") == machine():
         return "running" if is_alive(str(lease.get("owner"))) else "gone"
-    return "running" if time.time() - float(lease.get("renewed_at") or 0) < SILENT else "gone"
+    if 0 <= time.time() - float(lease.get("renewed_at") or 0) < SILENT:
+        return "running"
+    until = time.monotonic() + LISTEN
+    while time.monotonic() < until:
+        time.sleep(LISTEN / 15)
+        if store.read("lease.json") != said:
+            return "running"
+    return "gone"
 
 
 def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:

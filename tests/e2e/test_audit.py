@@ -4,6 +4,7 @@ test; right and wrong candidates; a task whose tests are no pytest, and one whos
 import asyncio
 import json
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool =
         sealed_digest=digest_of(sealed.sealed_digests), models={"tester": {"engine": engine.model_dump(mode="json")}},
     )  # fmt: skip
     if running:
-        lease = {"owner": "x", "host": "elsewhere", "renewed_at": 1e12, "released": False}
+        lease = {"owner": "x", "host": "elsewhere", "renewed_at": time.time(), "released": False}
         store.write("lease.json", json.dumps(lease).encode())
     write_suite(store, tasks["add"].digest, ADMITTED, DROPPED)
     write_suite(store, tasks["shout"].digest, SHOUT, ())

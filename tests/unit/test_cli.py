@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 
 import pytest
@@ -14,7 +15,7 @@ from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.domain.suite import Suite
 from hc_ray.machine.paths import refusal
-from hc_ray.reports import report
+from hc_ray.reports import report, status
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders
 from hc_ray_actors.integrations.mcp_workspace import kept
@@ -175,7 +176,8 @@ def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, t
     assert cli.run(["testgen", "-p", "x"]) == 0 and "1 admitted of 1 generated" in capsys.readouterr().out
 
 
-def test_status_counts_what_is_there(sweep, capsys):
+def test_status_counts_what_is_there(sweep, monkeypatch, capsys):
+    monkeypatch.setattr(status, "LISTEN", 0.1)
     events = [{"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
               {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""}]  # fmt: skip
     (sweep / "events").mkdir()
@@ -193,6 +195,21 @@ def test_status_counts_what_is_there(sweep, capsys):
         assert cli.run(["status", str(sweep), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
+
+
+def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lease_is_renewed(
+    sweep, monkeypatch, capsys
+):
+    monkeypatch.setattr(status, "LISTEN", 10.0)
+    for offset in (-400, 400):
+        lease = {"machine": "another", "renewed_at": time.time() + offset}
+        (sweep / "lease.json").write_text(json.dumps(lease))
+        renewed = json.dumps({**lease, "renewed_at": lease["renewed_at"] + 10})
+        keeper = threading.Timer(0.2, (sweep / "lease.json").write_text, [renewed])
+        keeper.start()
+        assert cli.run(["status", str(sweep), "--json"]) == 0
+        keeper.join()
+        assert json.loads(capsys.readouterr().out)["owner"] == "running"
 
 
 def test_one_flag_is_enough_for_a_server_that_holds_one_model():
