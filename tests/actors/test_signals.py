@@ -185,6 +185,15 @@ def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
     monkeypatch.setattr(ray_cluster, "owned_folder", lambda kind, parent: tmp_path / "ray")
 
 
+def test_beside_a_cluster_of_another_version_of_ray_it_is_told_how_to_do_without_it(tmp_path, monkeypatch):
+    def init(**options):
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.53.0\n    Python: 3.11.2")
+
+    ray_that(init, tmp_path, monkeypatch)
+    with pytest.raises(PlatformError, match=r"with: Ray: 2.53.0 Python: 3.11.2; .* give --address local$"):
+        ray_cluster.RayCluster()
+
+
 def test_where_ray_does_not_start_the_limits_of_the_shell_that_it_may_have_met_are_told(tmp_path, monkeypatch):
     def init(**options):
         raise ConnectionError("timed out")
