@@ -108,7 +108,7 @@ class ServerProcess:
                 start_new_session=True,
                 env=owned_environment(self._environment),
             )  # fmt: skip
-        url = f"http://{self._host}:{port}"
+        url = f"http://[{self._host}]:{port}" if ":" in self._host else f"http://{self._host}:{port}"
         while not _healthy(url, self._key, timeout=5.0):
             if self.pid is None:
                 raise self._fault(self._log())

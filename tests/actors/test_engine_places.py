@@ -92,14 +92,15 @@ def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, mo
 
 
 @pytest.mark.engine
-async def test_a_server_with_a_key_listens_where_it_is_told_and_answers_only_who_has_the_key(tmp_path):
+@pytest.mark.parametrize(("host", "named"), [("127.0.0.2", "127.0.0.2"), ("::1", "[::1]")])
+async def test_a_server_with_a_key_listens_where_it_is_told_and_answers_only_who_has_the_key(host, named, tmp_path):
     log, key = tmp_path / "engine.log", "of-this-sweep-alone"
     weights = catalogue.pull("smollm2-135m-instruct")
-    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=log, host="127.0.0.2", key=key)
+    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=log, host=host, key=key)
     prompt = Prompt(role="solver", purpose="test", text="def add(a, b):\n    return", max_tokens=4)
     try:
         url = server.start()
-        assert url.startswith("http://127.0.0.2:")
+        assert url.startswith(f"http://{named}:")
         words = Path(f"/proc/{server.pid}/cmdline").read_text()
         for given in (key, "a-guess", None):
             client = HttpModel(url, "any", api_key=given, retries=0)
