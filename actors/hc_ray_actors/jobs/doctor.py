@@ -39,7 +39,7 @@ def examine() -> list[Finding]:
         *(_tried(backend, partial(_sandbox, backend)) for backend in BACKENDS),
         _tried("sandbox auto", _auto),
         *(_tried(f"{_MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
-        _tried("ray", _cluster, "unset RAY_ADDRESS, or start the cluster"),
+        _tried("ray", _cluster),  # what is wrong with a cluster says its own remedy
         _leftovers(),
         _disk(),
     ]
