@@ -164,7 +164,10 @@ async def test_a_machine_that_comes_back_under_its_name_before_it_was_missed_is_
     assert [(state.node, state.state) for state in told[-2:]] == [("host", "ready"), ("other", "gone")]
 
 
-def test_a_reason_that_all_nodes_have_is_told_once():
+def test_a_reason_that_all_nodes_have_is_told_once_and_one_of_a_cluster_with_its_node():
+    alone = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+    Post(alone, SANDBOX, "the process", None, None, node="a")._set("spent", "has hc-ray 0.0.1")
+    assert alone.nobody(SANDBOX) == "a: has hc-ray 0.0.1"
     roster = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
     for node, why in (("a", "it is full"), ("b", "it is old"), ("c", "it is full")):
         Post(roster, SANDBOX, "the process", None, None, node=node)._set("spent", why)

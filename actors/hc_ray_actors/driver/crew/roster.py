@@ -68,7 +68,8 @@ class Roster:
         """Why no post of a kind is ready, for a reader."""
         posts = [post for post in self.of(kind) if post.why]
         if len(posts) == 1:
-            return posts[0].why
+            on = "" if self._near or posts[0].node is None else f"{self.name(posts[0].node)}: "
+            return on + posts[0].why
         told: dict[str, dict[str, None]] = {}
         for post in posts:
             told.setdefault(post.why, {})[self.name(post.node)] = None
