@@ -75,3 +75,29 @@ def test_every_node_asks_for_the_token_and_starts_with_the_slots_that_its_host_h
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
     assert set(cluster["file_mounts"].values()) == {"./dist/cluster", "~/.local/share/hc-ray/keys/ray_token"}
     assert any("hc-ray-dist/*.whl" in command for command in cluster["setup_commands"])
+
+
+PIP = """#!/bin/sh
+mkdir ~/busy || { echo "two at once" >&2; exit 1; }
+sleep 0.2
+echo "$*" >> ~/pip.log
+rmdir ~/busy
+"""
+
+
+def test_machines_that_share_a_home_install_there_once_and_again_when_the_wheel_has_changed(cluster, tmp_path):
+    install = "; ".join(line for line in cluster["setup_commands"] if "hc-ray/bin/pip" in line)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/pip").write_text(PIP)
+    (tmp_path / "bin/python3").write_text("#!/bin/sh\nmkdir -p $3/bin && cp ~/bin/pip $3/bin/\n")
+    for program in (tmp_path / "bin").iterdir():
+        program.chmod(0o755)
+    wheel = tmp_path / "hc-ray-dist/hc_ray-1-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.with_name("constraints.txt").touch()
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    for number, text in enumerate(("one", "the same version"), 1):
+        wheel.write_text(text)
+        nodes = [subprocess.Popen(["bash", "-c", install], env=env) for _ in range(3)]
+        assert [node.wait(30) for node in nodes] == [0, 0, 0]
+        assert len((tmp_path / "pip.log").read_text().splitlines()) == 2 * number

@@ -314,7 +314,9 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     assert cli.run(["doctor", "--json"]) == 1
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert "unset RAY_ADDRESS" in found["ray"]["says"] and not found["ray"]["remedy"], "it says its own"
-    assert found["runner"]["remedy"].endswith("set HC_RAY_HOME to a folder that has room and locks and that you can write to")
+    assert found["runner"]["remedy"].endswith(
+        "set HC_RAY_HOME to a folder that has room and locks and that you can write to"
+    )
 
 
 def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):
