@@ -60,9 +60,14 @@ async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> No
     assert anew and all("AttributeError" in (prompt.text or "") for prompt in anew)
     plain = [prompt for prompt in bench.prompts if prompt.role == "solver" and prompt not in anew]
     assert plain, "every candidate was told what was tried"
-    bench = Bench(scripted(CRASH))
-    await bench.solve("hc", config.model_copy(update={"patience": 8, "samples_max": 4}), tokens=40_000)
-    done = [event.detail["action"] for event in bench.log.actions("decide")]
+    bench = Bench(lambda prompt: scripted(f"    return n.missing_{prompt.seed}\n")(prompt))
+    differs = {"patience": 8, "samples_max": 4, "repairs": 2}
+    outcome = await bench.solve("hc", config.model_copy(update=differs), tokens=40_000)
+    decided = [event.detail for event in bench.log.actions("decide")]
+    began = {one["state"]["round"] + 1 for one in decided if one["action"] == "no_progress"}
+    repairs = {candidate.round for candidate in outcome.candidates if candidate.parent}
+    assert repairs and not repairs & began, "a new start repairs none"
+    done = [one["action"] for one in decided]
     assert done.count("no_progress") > 1 and ("no_progress",) * 2 not in pairwise(done), "patience begins anew"
 
 
