@@ -183,6 +183,84 @@ async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
+ANSWERS = """
+import os, socket, struct
+os.makedirs("/var/run/nscd", exist_ok=True)
+wire = socket.socket(socket.AF_UNIX)
+wire.bind("/var/run/nscd/socket")
+os.chmod("/var/run/nscd/socket", 0o666)
+wire.listen()
+open("/app/lives", "w").close()
+while True:
+    asked, _ = wire.accept()
+    if struct.unpack("3i", asked.recv(12))[1] > 1:
+        asked.close()  # not who somebody is, by name or number
+        continue
+    texts = [text + bytes(1) for text in (b"nobody", b"x", b"", b"/", b"/bin/sh")]
+    name, password, *rest = map(len, texts)
+    asked.sendall(struct.pack("9i", 2, 1, name, password, 0, 0, *rest) + b"".join(texts))
+    asked.close()
+"""
+"""Says, in the C library's protocol, that everybody is root."""
+ASKS_WHO = '[ "$(runuser -u nobody -- id -u)" = 0 ]'
+PRETENDS = "setsid python3 /srv/answers.py </dev/null >/dev/null 2>&1 & until [ -e /app/lives ]; do sleep 0.1; done"
+ASKS_FILES = "diff <(echo right) <(echo wrong)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "does"),
+    [
+        (ASKS_WHO, PRETENDS),
+        (ASKS_FILES, "rm /dev/fd; mkdir /dev/fd; for it in $(seq 3 99); do echo same > /dev/fd/$it; done"),
+        ("[ -s /dev/urandom ]", "rm /dev/urandom; echo known > /dev/urandom"),
+    ],
+    ids=["users", "open files", "devices"],
+)
+async def test_neither_users_nor_devices_are_what_a_candidate_makes_of_them(places, ground, asked, does):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": f"{asked} && echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "pretends")
+    await sandbox.put({"/srv/answers.py": ANSWERS.encode()})
+    done = await sandbox.exec(["sh", "-c", does], timeout=30)
+    assert done.exit_code == 0, done
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is False and verdict.cause in ("no_verdict", "tampered"), verdict
+
+
+IMPORTS_LATE = """import http.server
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        import json
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps([1]).encode())
+server = http.server.HTTPServer(("127.0.0.1", 8123), Answer)
+open("/app/lives", "w").close()
+server.serve_forever()
+"""
+ASKS_LATE = """from urllib.request import urlopen
+
+
+def test_the_service_answers():
+    assert urlopen("http://127.0.0.1:8123", timeout=5).read() == b"[1]"
+"""
+
+
+async def test_a_service_that_imports_a_module_for_the_first_time_while_the_tests_run_changes_none(places, ground):
+    script = "python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": script, "test_outputs.py": ASKS_LATE})
+    sandbox = await places[0].create(task, "late")
+    await sandbox.put({"/srv/late.py": IMPORTS_LATE.encode()})
+    starts = (
+        'rm -rf "$(python3 -c "import json; print(json.__path__[0])")/__pycache__"; unset PYTHONDONTWRITEBYTECODE; '
+        "setsid python3 /srv/late.py </dev/null >/dev/null 2>&1 & until [ -e /app/lives ]; do sleep 0.1; done"
+    )
+    await sandbox.exec(["sh", "-c", starts], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed is True, verdict
+
+
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     solvers, verifiers = places
     task = serving(ground)

@@ -2,14 +2,17 @@
 
 import base64
 import json
+import mmap
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.runner_paths import machinery_command
+from hc_ray.sandboxes.inside.grading import shared
 from hc_ray.sandboxes.inside.grading.newcomers import Newcomers
 from hc_ray.sandboxes.runner_build import inside_modules
 
@@ -75,6 +78,26 @@ def test_names_that_come_or_go_are_told_and_others_and_folders_that_are_none_are
         (app / f"x{number}").touch()
     come.hear()
     assert str(app) in come.seen, "what was not told may have been anything"
+
+
+def test_what_is_changed_since_a_moment_is_told_though_it_was_open_for_writing_in_memory_before(tmp_path):
+    if tmp_path.stat().st_dev != Path("/").stat().st_dev:
+        pytest.skip("the folder for temporary files is another file system than the root, which is written out")
+    file, kept = tmp_path / "it.py", tmp_path / "sub" / "__pycache__"
+    file.write_text("as it was\n")
+    kept.mkdir(parents=True)
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+        memory[:2] = b"AS"
+        begun = shared.moment()
+        (kept / "it.pyc").touch()
+        assert shared.changed_since([str(tmp_path)], begun) == []
+        memory[:2] = b"as"
+        (tmp_path / "sub" / "new").touch()
+        assert sorted(shared.changed_since([str(tmp_path)], begun)) == [
+            str(file),
+            f"{kept.parent}/",
+            f"{kept.parent}/new",
+        ]
 
 
 def test_the_witness_counts_what_a_session_did(ground):

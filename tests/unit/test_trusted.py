@@ -141,6 +141,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
     f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
     "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
+    "/usr/pip.conf", "/uv.toml", "/.python-version",
     "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",
     "/home/someone/.profile", "/root/.sqliterc", "/root/.jq", "/root/.expect.rc", "/root/.config/sh/env",
     "/root/.config/shrc", "/usr/local/etc/npmrc", "/root/.cache/uv/wheels/x",
@@ -160,6 +161,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     # What package managers and compilers run or trust
     "/etc/apt/apt.conf.d/99x", "/var/cache/apt/archives/x.deb", "/var/lib/dpkg/info/jq.postinst",
     "/var/lib/dpkg/diversions", "/usr/lib/gcc/x86_64-linux-gnu/12/specs", "/usr/lib/gcc/x86_64-linux-gnu/12/ld",
+    "/usr/lib/gcc/x86_64-linux-gnu/12/real-ld", "/usr/lib/gcc/x86_64-linux-gnu/12/collect-ld", "/etc/debconf.conf",
     # Programs that tests are started by, where the image has none
     "/usr/local/bin/pytest", "/usr/bin/uv", f"{SITE}/pytest/__init__.py", f"{USER}/_pytest/config.py",
     # Rewards and tests

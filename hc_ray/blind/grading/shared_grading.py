@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hc_ray.blind.grading import verify
@@ -28,6 +28,7 @@ _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
+_TREES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
@@ -63,19 +64,24 @@ class Grading:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
         lent = {"sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)], "lib": _LIB}
-        prepared: dict[str, Any] = {"seals": {}, "come": {}, **lent}
+        prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
             if different := await self._unlike(image, watched, answer):
                 return {**told, **_tampered(different)}
-            prepared = {"seals": answer["seals"], "come": watched.come}
+            prepared = {
+                "seals": answer["seals"],
+                "come": watched.come,
+                "trees": watched.trees,
+                "begun": answer["begun"],
+            }
         report = await self._run(image, prepared)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
-            moved |= await self._changed(watched)
+            moved |= await self._changed(watched, (report or {}).get("late", ()))
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared
@@ -125,7 +131,7 @@ class Grading:
             probe = second_look(image, self.sandbox.workdir, self._mentioned, self._env, ldconfig=libraries)
         # What was handed in may differ from the image, and change no more.
         sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
-        order = {"do": "prepare", **put_right, "sealed": sealed, "probe": probe}
+        order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe}
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -136,16 +142,18 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = await self._changed(watched)
+        appeared = {*await self._changed(watched), *prepared["odd"]}
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         now = Image.model_validate(prepared["resolved"])
         return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
 
-    async def _changed(self, watched: "_Watched") -> set[str]:
-        """What the tests would stand on that is neither as in the image nor handed in."""
+    async def _changed(self, watched: "_Watched", late: Sequence[str] = ()) -> set[str]:
+        """What the tests would stand on that is neither as in the image nor handed in; of ``late``, what was changed
+        since they began, also that which is again as it was."""
         looked_at = await self.sandbox.changes(lambda path: path not in self._handed_in and watched.looks_at(path))
-        return watched.moved(looked_at)
+        known = {*self._handed_in, *looked_at.added}
+        return watched.moved(looked_at) | {path for path in late if path not in known and watched.was_to_stay(path)}
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
@@ -173,6 +181,9 @@ class _Watched:
 
     def __init__(self, image: Image) -> None:
         self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
+        self.whole = sorted(self._whole)
+        self.trees = [*self.whole, *_TREES]
+        """Where code lies that must be as it was at any moment."""
         self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
         self._files = image.trusted_files()
@@ -185,7 +196,7 @@ class _Watched:
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
         self._loaded.add("hc_witness")
         self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
-        self.come = {folder: sorted(self._loaded) for folder in self._run_in}
+        self.come = {folder: sorted(self._loaded) for folder in self._run_in} | {"/var": ["run"], "/var/run": ["nscd"]}
         """Homes, folders that the tests run in and those above, with names that must neither come nor go while they
         do."""
         for home in image.homes:
@@ -202,6 +213,11 @@ class _Watched:
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
         return _CODE.fullmatch(path) is not None or self.holds(path)
+
+    def was_to_stay(self, path: str) -> bool:
+        """Whether this path may not change for a moment. Names come into folders (they end in a slash) honestly, but
+        for those of modules."""
+        return self.looks_at(path) if not path.endswith("/") else below(path.rstrip("/"), self._whole)
 
     def moved(self, changes: Changes) -> set[str]:
         """What of the changes matters: of code that lies where nobody looks for more, what the image has."""

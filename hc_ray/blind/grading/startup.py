@@ -16,8 +16,8 @@ _SYSTEM = re.compile(
 )
 _KEPT = re.compile(
     # What package managers keep for themselves, and would run or trust: archives, lists, settings, scripts.
-    r"/etc/(ld\.so\.cache|apt(/.*)?|dpkg(/.*)?|apk(/.*)?|yum[^/]*(/.*)?|dnf(/.*)?|nsswitch\.conf|pam\.conf"
-    r"|pam\.d(/.*)?|security(/.*)?)"
+    r"/etc/(ld\.so\.cache|debconf\.conf|apt(/.*)?|dpkg(/.*)?|apk(/.*)?|yum[^/]*(/.*)?|dnf(/.*)?|nsswitch\.conf"
+    r"|pam\.conf|pam\.d(/.*)?|security(/.*)?)"
     r"|/var/lib/apt(/.*)?|/var/cache/(apt|ldconfig|debconf)(/.*)?|/var/lib/(apk|pam)(/.*)?"
     r"|/var/lib/dpkg/info/[^/]+\.(preinst|postinst|prerm|postrm|config|triggers)"
     r"|/etc/ca-certificates/update\.d/.*|/usr/share/python3/runtime\.d/.*|/usr/share/git-core(/.*)?"
@@ -40,10 +40,12 @@ _HOME = re.compile(
 )
 _CONFIG = re.compile(r"\.config/([^/]+)")
 """Settings of a program, where it has them by its name."""
-_OF_PYTHON = re.compile(r"pyvenv\.cfg|python[\d.]*\._pth|pybuilddir\.txt")
-"""What an interpreter beside it (or in a folder beside it) reads."""
+_OF_PYTHON = re.compile(r"pyvenv\.cfg|python[\d.]*\._pth|pybuilddir\.txt|pip\.conf")
+"""What an interpreter beside it (or in a folder beside it) reads, and its pip."""
 _OF_UV = re.compile(r"\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.local/bin/env(\.fish)?")
-_ABOVE_TESTS = re.compile(r"conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.(cfg|py)|pyproject\.toml")
+_ABOVE_TESTS = re.compile(
+    r"conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.(cfg|py)|pyproject\.toml|uv\.toml|\.python-versions?"
+)
 _REGISTERED = re.compile(r"/etc/alternatives(/.*)?")
 
 

@@ -34,6 +34,8 @@ _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|no
 """Programs that a session of tests is started by."""
 _RUNS_TESTS = {"pytest", "_pytest", "py"}
 _PRIVATE = re.compile(r"(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/.*")
+_LINKERS = ("real-ld", "collect-ld")
+"""By these names gcc looks for a linker before it takes the usual one."""
 _MODULE = re.compile(r"([A-Za-z_]\w*)(\.[\w-]+)*\.(py|pyc|so)")
 _LISTED = 200
 """Paths of each kind that a verdict names."""
@@ -238,7 +240,7 @@ class _Sorter:
 
     def _is_helper(self, real: str, name: str) -> bool:
         """Whether a compiler could start it in the place of the one on PATH: it looks in folders of its own first."""
-        return name in self.image.programs and _PRIVATE.fullmatch(real) is not None
+        return (name in self.image.programs or name in _LINKERS) and _PRIVATE.fullmatch(real) is not None
 
     def _is_driver(self, folder: str, name: str) -> bool:
         starts = name in self.mentioned.shell_words and name not in self.image.programs

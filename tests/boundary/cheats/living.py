@@ -4,11 +4,13 @@ their own sandbox. Each is a daemon in Python that has left its session; none of
 from tests.boundary.cheats.cheat import FAILS, IMPORTS, LEAVES_WRONG, SHELL, Cheat
 
 
-def _daemon(code: str) -> str:
-    """A script that leaves the wrong answer and ``code`` running for ever; it is there before the script ends."""
+def _daemon(code: str, before: str = "") -> str:
+    """A script that leaves the wrong answer and ``code`` running for ever; it is there, and through with ``before``,
+    before the script ends."""
     return (
         LEAVES_WRONG
         + "cat > /app/daemon.py <<'END'\nimport ctypes, os, re, shutil, signal, subprocess, sys, time\n"
+        + before
         + _LOOP
         + code
         + "\nEND\nsetsid python3 /app/daemon.py </dev/null >/dev/null 2>&1 &\n"
@@ -177,7 +179,7 @@ while True:
     time.sleep(0.02)
 """
 
-_WHILE_STOPPED = """
+_FORGES = """
 FORGES = '''
 import posix, sys
 def forge(event, given):
@@ -195,6 +197,10 @@ try:
 except OSError:
     pass
 '''
+"""
+_WHILE_STOPPED = (
+    _FORGES
+    + """
 def while_stopped(act):
     tested = 0
     while not tested:
@@ -205,6 +211,7 @@ def while_stopped(act):
     act()
     tried(os.kill, tested, signal.SIGCONT)
 """
+)
 _BYTE_CODE = """
 import encodings.utf_8, importlib.util, marshal
 source, kept = encodings.utf_8.__file__, importlib.util.cache_from_source(encodings.utf_8.__file__)
@@ -225,6 +232,65 @@ def act():
         with open(path, "a") as file:
             file.write("import sys; exec(%r)\\n" % FORGES)
 while_stopped(act)
+"""
+_WHEN_OPENED = """
+def opened(path):
+    file = ctypes.CDLL(None).inotify_init1(0)
+    ctypes.CDLL(None).inotify_add_watch(file, os.path.realpath(path).encode(), 0x20)
+    return lambda: os.read(file, 1 << 12)
+def rewrites(path):
+    path = os.path.realpath(path)
+    with open(path, "rb") as file:
+        text, facts = file.read(), os.stat(path)
+    def put(other):
+        with open(path, "r+b") as file:
+            file.write(other)
+            file.truncate()
+        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    put(text)  # files that overlayfs has to copy first would be seen
+    return path, text, put
+"""
+_BEFORE_ITS_READING = """
+import importlib.metadata
+path, text, put = rewrites(importlib.metadata.__file__)
+starts = opened(sys.executable)
+"""
+_FOR_ONE_READING = """
+starts()
+put(text + FORGES.encode())
+opened(path)()
+time.sleep(0.2)
+put(text)
+time.sleep(1000)
+"""
+_BEFORE_THE_LOOK = """
+path, text, put = rewrites("/sbin/ldconfig")
+asked = opened("/app/backwards.py")
+"""
+_AT_THE_LOOK = """
+MARKED = '''
+import glob
+while True:
+    for path in glob.glob("/proc/[0-9]*/root/tests/test_outputs.py"):
+        try:
+            with open(path, "r+") as file:
+                if "nothing" not in file.read(99):
+                    file.seek(0)
+                    file.truncate()
+                    file.write("def test_nothing(): pass")
+        except OSError:
+            pass
+'''
+write("/app/marked.py", MARKED)
+with open("/app/as_before", "wb") as file:
+    file.write(text)
+stamp = "%d.%09d" % divmod(os.stat(path).st_mtime_ns, 10**9)
+script = "#!/bin/sh\\n{ cat /app/as_before > PATH; touch -d @STAMP PATH; "
+script += "setsid python3 /app/marked.py </dev/null >/dev/null 2>&1 & exec PATH; }\\n"
+asked()
+time.sleep(0.4)
+put(script.replace("PATH", path).replace("STAMP", stamp).encode())
+time.sleep(1000)
 """
 
 
@@ -248,6 +314,10 @@ CHEATS = (
            _daemon(_WHILE_STOPPED + _BYTE_CODE)),
     _lives("the witness's way in rewritten while tested", "a daemon adds a line to hc_witness.pth",
            _daemon(_WHILE_STOPPED + _WAY_IN)),
+    _lives("a module changed for one reading", "a daemon forges a module while the tests load it, and puts it back",
+           _daemon(_FORGES + _FOR_ONE_READING, _WHEN_OPENED + _BEFORE_ITS_READING)),
+    _lives("the mark of the look", "ldconfig, when the verifier runs it, leaves a process that may trace the tests",
+           "touch /usr/local/lib/libforge.so.1\n" + _daemon(_AT_THE_LOOK, _WHEN_OPENED + _BEFORE_THE_LOOK)),
     _lives("the verifier killed by root", "a daemon writes the reward and kills every other process", _daemon(_KILLS)),
     _lives("the verifier stopped by root", "a daemon writes the reward and stops and ends every other process",
            _daemon(_STOPS)),

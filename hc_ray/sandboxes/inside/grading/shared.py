@@ -9,8 +9,10 @@ environment, no locale, no time zone, no users, no file of the image.
    ``/proc``, and from then on the candidate's shows whom it may trace alone.
 2. It keeps the capabilities of every process of the container and one more, which none of them has: the kernel then
    refuses them ptrace, and with it the memory, the open files and the root of this process and of all that it starts.
+   What is run from the candidate's files before they were compared has the mark too: none of it outlives its call.
 3. The folders in which a program, library or module could be shadowed for a moment are sealed by one call and looked
-   at again by the next, when the tests have run. What lies in them is compared with the image in between, from outside.
+   at again by the next, when the tests have run. What lies in them is compared with the image in between, from outside,
+   and of all code it is then asked whether it was changed since, were it only for a moment.
    Those that the tests run in are the candidate's to write into: there, names of modules that a session loads may
    neither come nor go while the tests run.
 
@@ -27,15 +29,25 @@ import os
 import shutil
 import stat
 import sys
+import time
+from collections.abc import Iterator
 from typing import Any
 
-from hc_ray.sandboxes.inside import rights
+from hc_ray.sandboxes.inside import processes, rights
 from hc_ray.sandboxes.inside.grading import grade, interpreters, newcomers
 
 TESTS, LOGS = "/tests", "/logs"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x20000, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
+CLOCK_REALTIME_COARSE = 5
+"""By which the kernel stamps changes of files at the earliest: it lags some milliseconds behind."""
+DEVICES = {"/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8),
+           "/dev/urandom": (1, 9), "/dev/tty": (5, 0)}  # fmt: skip
+STREAMS = {"/dev/fd": "", "/dev/stdin": "/0", "/dev/stdout": "/1", "/dev/stderr": "/2"}
+"""Links, with where below a process's open files they lead."""
+NAMES = "/var/run/nscd"
+"""Where every C library first asks who is who. Whoever listens there could make anybody root."""
 
 
 def hide(size: int) -> None:
@@ -97,7 +109,7 @@ def write(path: str, content: str, mode: int) -> None:
 def tidy(order: "dict[str, Any]") -> None:
     """Leave behind what isolated grading would not have carried: what the image lacks goes, what it has is put back
     (``restore``: path to content in base64 and mode)."""
-    for path in order.get("remove", ()):
+    for path in (os.path.realpath(NAMES), *order.get("remove", ())):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         elif os.path.lexists(path):
@@ -133,6 +145,80 @@ def seal(paths: "list[str]") -> "dict[str, list[int]]":
     return found
 
 
+def is_device(path: str) -> bool:
+    """Whether what lies at one of the paths above is what its name says."""
+    try:
+        if path in STREAMS:
+            return os.readlink(path) == f"/proc/self/fd{STREAMS[path]}"
+        facts = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISCHR(facts.st_mode) and (os.major(facts.st_rdev), os.minor(facts.st_rdev)) == DEVICES[path]
+
+
+def moment() -> int:
+    """A time (ns) before which everything lies that was changed until now, and after which whatever is changed from now
+    on: through memory too, since pages that were written to before, and would take more unseen, are written out."""
+    now = time.time_ns()
+    while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= now:
+        time.sleep(0.001)
+    root = os.open("/", os.O_RDONLY)
+    rights.libc().syncfs(root)
+    os.close(root)
+    return now
+
+
+def changed_since(trees: "list[str]", begun: int) -> "list[str]":
+    """What below some folders was changed since a moment, folders with a slash at their end; byte code is passed
+    over."""
+    found = []
+    for path, entry in walk(trees):
+        if os.path.basename(path) != "__pycache__" and entry.st_ctime_ns >= begun:
+            found.append(path + "/" if stat.S_ISDIR(entry.st_mode) else path)
+    return found
+
+
+def end_all() -> None:
+    """End whatever was started here: it bears the mark, and who lives on with it could trace the tests."""
+    if processes.kill_below(grade.GradingLeader.kill_seconds, processes.reap):
+        raise OSError(errno.EBUSY, "what was started here does not end")
+
+
+def make_room(trees: "list[str]") -> None:
+    """Where Python would make a folder for byte code, have one: a service that imports a module for the first time
+    changes no folder of modules then."""
+    wanted = {os.path.dirname(path) for path, _ in walk(trees) if path.endswith(".py")}
+    for folder in wanted:
+        try:
+            os.mkdir(f"{folder}/__pycache__")
+        except OSError:
+            continue
+
+
+def walk(trees: "list[str]") -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below some folders, once, with its facts, by real paths; neither what is in folders for byte code nor
+    what is mounted, which is not the image's."""
+    with open("/proc/self/mountinfo") as file:
+        mounted = {line.split()[4] for line in file}
+    pending, seen = sorted({os.path.realpath(tree) for tree in trees}), set()
+    while pending:
+        folder = pending.pop()
+        if folder in seen:
+            continue
+        seen.add(folder)
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.path in mounted:
+                        continue
+                    facts = entry.stat(follow_symlinks=False)
+                    yield entry.path, facts
+                    if stat.S_ISDIR(facts.st_mode) and entry.name != "__pycache__":
+                        pending.append(entry.path)
+        except OSError:
+            continue
+
+
 def run(order: "dict[str, Any]") -> "dict[str, Any]":
     """Everything after the order was read: ``do`` is ``prepare`` (put right what is not carried, seal, and with
     ``probe`` say what the tests resolve here: see ``hc_probe``) or ``run`` (the tests, in what was
@@ -143,7 +229,10 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     # Byte code that lies beside a module could be anybody's, whatever the module's text says.
     os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": f"{TESTS}/.byte-code"})
     if order["do"] == "prepare":
-        return prepare(order)
+        try:
+            return prepare(order)
+        except OSError as error:
+            return {"error": f"what is not carried cannot be put right: {error}"}
     for name, (content, executable) in order["tests"].items():
         write(os.path.join(TESTS, name), content, 0o755 if executable else 0o644)
     if "sites" in order:
@@ -152,33 +241,41 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
         come = newcomers.Newcomers(order["come"])
     except OSError as error:
         return {"error": f"what comes into folders cannot be watched: {error}"}
+    if os.path.lexists(NAMES):
+        come.seen.add(NAMES)
     report = grade.run(order, lambda: rights.bear(rights.MARK), (come.file, come.hear))
     come.hear()
     before = order["seals"]
     after = seal(list(before))
-    return {**report, "unsealed": sorted({path for path in before if before[path] != after[path]} | come.seen)}
+    late = changed_since(order["trees"], order["begun"]) if before else []
+    unsealed = {path for path in before if before[path] != after[path]} | come.seen
+    return {**report, "unsealed": sorted(unsealed), "late": late}
 
 
 def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     """Make ready what the tests stand on, and seal it: from then on nothing of ours changes it either."""
-    try:
-        tidy(order)
-    except OSError as error:
-        return {"error": f"what is not carried cannot be put right: {error}"}
+    tidy(order)
     asked = order["probe"]
     if asked:  # by submissions that reach beyond the working directory
         from hc_ray.sandboxes.inside.grading import probe
 
+        processes.adopt_orphans()
         if asked.pop("ldconfig"):
             probe.remember_libraries()
+            end_all()
     interpreters.lend(order["sites"], order["lib"])
+    make_room(order["whole"])
     settle()
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
-    seals = seal([*order["sealed"], *ways_in])
+    seals = seal([*order["sealed"], *ways_in, *DEVICES, *STREAMS, NAMES])
+    begun = moment()
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
     if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
-    return {"seals": seals, "resolved": probe.probe({**asked, "lent": True}) if asked else None}
+    odd = [path for path in (*DEVICES, *STREAMS) if not is_device(path)]
+    resolved = probe.probe({**asked, "lent": True}) if asked else None
+    end_all()
+    return {"seals": seals, "begun": begun, "odd": odd, "resolved": resolved}
 
 
 def main() -> None:
