@@ -1,5 +1,6 @@
 """A sweep for readers: sections for terminal and page, and the page (``report.html``) with its plots."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,11 @@ from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
+_GRADED = {
+    "isolated": "in a fresh sandbox (isolated)", "shared": "in the candidate's own sandbox (shared)",
+    "separate": "in an image of the verifier's own (separate)",
+}  # fmt: skip
+_NETWORK = {"mention": "network where task.toml declares one", "task": "network unless task.toml declares none"}
 TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
 
@@ -65,7 +71,22 @@ def _head(summary: Data) -> Section:
     told = f"{trials}, {counted(sweep['tasks'], 'task')} · sweep {', '.join(sweep.get('directories') or [sweep['id']])}"
     if sweep.get("repeated"):
         told += f"; {counted(sweep['repeated'], 'trial')} in more than one of them"
-    return Section(f"{sweep['dataset']} x {sweep['model'] or 'no model'}", notes=[told])
+    notes = [told, *_terms(summary["trials"])]
+    return Section(f"{sweep['dataset']} x {sweep['model'] or 'no model'}", notes=notes)
+
+
+def _terms(trials: Sequence[Data]) -> list[str]:
+    """Under which rules the hidden tests ran, as far as it was the same for all; else how often which."""
+    told = []
+    rules: tuple[tuple[str, dict[str, str]], ...] = (("grading", _GRADED), ("sandbox", {}), ("network", _NETWORK))
+    for name, words in rules:
+        seen = Counter(words.get(row[name], str(row[name])) for row in trials if row[name])
+        if counts := [f"{word} {times}" if len(seen) > 1 else word for word, times in seen.most_common()]:
+            told.append(" / ".join(counts))
+    lines = [f"tests ran {' · '.join(told)}"] if told else []
+    if alone := sum(bool(row["passed"]) and row["witness"] == "none" for row in trials):
+        lines.append(f"{counted(alone, 'passed trial')} without a second witness: the tests run no pytest")
+    return lines
 
 
 def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:

@@ -209,6 +209,19 @@ def test_each_section_stands_in_terminal_and_page_and_each_figure_and_list_on_th
     assert "sweep one, two; 25 trials in more than one of them" in said(tell_report, several)
 
 
+def test_the_head_says_how_the_tests_ran_and_which_passes_no_second_witness_bears_out():
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "raw", [True, False])
+    told = said(tell_report, report.summarise(store))
+    assert "tests ran in a fresh sandbox (isolated) · bwrap · network where task.toml declares one" in told
+    assert "second witness" not in told
+    own = {"grading": "shared", "sandbox": "docker", "network": "task", "witness": "none"}
+    sweepdir.add_trials(store, "hc", [True, False, None], metadata=own)
+    told = said(tell_report, report.summarise(store))
+    assert "in the candidate's own sandbox (shared) 3 / in a fresh sandbox (isolated) 2 · docker 3 / bwrap 2" in told
+    assert "1 passed trial without a second witness" in told
+
+
 def test_a_sweeps_tasks_are_told_alike_while_it_runs_and_when_it_has_ended():
     store = sweepdir.sweep(tasks=[{"name": name, "digest": f"digest-of-{name}"} for name in ("a", "b")])
     seen = [report.summarise(store)["sweep"]["task_digests"]]
