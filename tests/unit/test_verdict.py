@@ -1,10 +1,11 @@
 import base64
+import json
 from typing import Any
 
 import pytest
 
 from hc_ray.blind.grading import control as oracle
-from hc_ray.blind.grading import verify
+from hc_ray.blind.grading import outputs, verify
 from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, headline, read_rewards
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.candidate import Submission
@@ -259,3 +260,11 @@ async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
     for refused in (verify.grade(task, None, **options), oracle.reference(task, **options), control):
         with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
             await refused
+
+
+def test_what_an_earlier_version_kept_of_a_grading_can_be_unsealed(tmp_path):
+    path = outputs.output_file(tmp_path, "task", None)
+    outputs.keep_verdict(path, Verdict(passed=False, cause="failed"))
+    kept = path.with_suffix(".json")
+    kept.write_text(json.dumps({**json.loads(kept.read_bytes()), "started_at": "2026-11-28T10:00:00+00:00"}))
+    assert outputs.unseal(tmp_path, "task", None, "trial").verdict == Verdict(passed=False, cause="failed")
