@@ -94,7 +94,7 @@ def found_in(text: str, kind: type[V]) -> V | None:
     while at >= 0:
         end = at + 1
         with suppress(ValueError, RecursionError):
-            after = _JSON.raw_decode(text, at)[1]
-            found, end = kind.model_validate_json(text[at:after], extra="ignore"), after
+            said, length = _JSON.raw_decode(text[at:])  # a whole text's errors count its lines anew at every brace
+            found, end = kind.model_validate(said, extra="ignore"), at + length
         at = text.find("{", end)
     return found

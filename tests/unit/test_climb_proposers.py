@@ -75,6 +75,7 @@ def test_rules_try_everything_within_reach_once_and_a_models_answer_is_read_arou
     "<think>\nPerhaps {x} or " + said("solver.samples", 9) + "?\n</think>\n" + said("solver.repairs", 1),
     json.dumps({**json.loads(said("solver.repairs", 1)), "confidence": 0.7, "expected": {"pass rate": 0.4}}),
     json.dumps({"changes": [json.loads(said("solver.repairs", 1))]}), said("solver.repairs", 1) + " {}",
+    said("solver.repairs", 1).replace("}", ', "more": "in two\nlines"}'),
 ])  # fmt: skip
 def test_a_models_change_is_its_last_object_with_a_knob_whatever_else_it_says(answer):
     found = meta_reasoner.read(Completion(text=answer))
