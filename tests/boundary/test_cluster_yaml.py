@@ -78,6 +78,7 @@ def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[
 
 
 PIP = """#!/bin/sh
+[ ! -e ~/broken ] || exit 1
 mkdir ~/busy || { echo "two at once" >&2; exit 1; }
 sleep 0.2
 echo "$*" >> ~/pip.log
@@ -101,3 +102,10 @@ def test_machines_that_share_a_home_install_there_once_and_again_when_the_wheel_
         nodes = [subprocess.Popen(["bash", "-c", install], env=env) for _ in range(3)]
         assert [node.wait(30) for node in nodes] == [0, 0, 0]
         assert len((tmp_path / "pip.log").read_text().splitlines()) == 2 * number
+    (tmp_path / "broken").touch()
+    wheel.write_text("half of it came")
+    assert subprocess.run(["bash", "-c", install], env=env, timeout=30).returncode
+    (tmp_path / "broken").unlink()
+    wheel.write_text("the same version")
+    assert subprocess.run(["bash", "-c", install], env=env, timeout=30).returncode == 0
+    assert len((tmp_path / "pip.log").read_text().splitlines()) == 6, "which may have become half of another"
