@@ -22,6 +22,7 @@ import re
 import socket
 from pathlib import Path
 
+_NETWORK = Path("/sys/class/net")
 _OWNER = re.compile(r"\d+-\d+(-[\w.-]+)?")
 _BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 OWN_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
@@ -45,10 +46,11 @@ def _boot() -> str:
 @functools.cache
 def _computer() -> str:
     """What stays the same when this computer boots again: of its system's number and its network devices' addresses.
-    Copies of one disk or container image may have the same number."""
-    devices = [device.with_name("address") for device in Path("/sys/class/net").glob("*/device")]
+    Copies of one disk or container image may have the same number. Wireless devices may have an address for each
+    network that they join."""
+    devices = [device.parent for device in _NETWORK.glob("*/device")]
     found = []
-    for path in (Path("/etc/machine-id"), *devices):
+    for path in (Path("/etc/machine-id"), *(one / "address" for one in devices if not (one / "phy80211").exists())):
         with contextlib.suppress(OSError):
             found.append(path.read_text())
     return hashlib.sha256("".join(sorted(found)).encode()).hexdigest()[:12]

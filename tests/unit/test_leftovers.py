@@ -41,6 +41,22 @@ def _folder(place, name, said):
     return folder
 
 
+def test_a_computer_is_another_by_the_address_of_its_wires_and_none_by_that_of_the_network_that_it_joins(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(owner, "_NETWORK", tmp_path)
+    for name in ("eth0/device", "wlan0/device", "wlan0/phy80211", "lo"):
+        (tmp_path / name).mkdir(parents=True)
+    seen = {}
+    for name in ("lo", "eth0", "wlan0"):
+        (tmp_path / name / "address").write_text("00:00:00:00:00:01\n")
+    for name in ("lo", "eth0", "wlan0"):
+        before = owner._computer.__wrapped__()
+        (tmp_path / name / "address").write_text("00:00:00:00:00:02\n")
+        seen[name] = owner._computer.__wrapped__() != before
+    assert seen == {"lo": False, "eth0": True, "wlan0": False}
+
+
 def test_only_a_dead_owner_of_this_machine_leaves_leftovers():
     assert all(map(is_leftover, (DEAD, f"{DEAD}{COMPUTER}", f"999999999-1-solve@{machine()}")))
     others = [label(), f"{current_owner()}-solve@{machine()}", *OTHERS]
