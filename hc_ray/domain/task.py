@@ -73,7 +73,7 @@ _IN_TMP = re.compile(r"(?<![\w./:~<-])/tmp/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 
 def named_in_tmp(instruction: str) -> tuple[str, ...]:
     """Paths below ``/tmp`` that an instruction names. All else there is scratch, and nobody's work."""
-    return tuple(dict.fromkeys(map(posixpath.normpath, _IN_TMP.findall(instruction))))
+    return tuple(dict.fromkeys(_IN_TMP.findall(instruction)))
 
 
 class Task(Value):

@@ -80,6 +80,16 @@ def test_names_that_come_or_go_are_told_and_others_and_folders_that_are_none_are
     assert str(app) in come.seen, "what was not told may have been anything"
 
 
+def test_where_the_names_of_users_are_asked_for_a_link_goes_and_what_it_leads_to_stays(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "var").symlink_to("run")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "run" / "nscd").symlink_to(tmp_path / "kept")
+    monkeypatch.setattr(shared, "NAMES", str(tmp_path / "var" / "nscd"))
+    shared.tidy({})
+    assert not list((tmp_path / "run").iterdir()) and (tmp_path / "kept").is_dir()
+
+
 def test_what_is_changed_since_a_moment_is_told_though_it_was_open_for_writing_in_memory_before(tmp_path):
     if tmp_path.stat().st_dev != Path("/").stat().st_dev:
         pytest.skip("the folder for temporary files is another file system than the root, which is written out")

@@ -109,7 +109,7 @@ def write(path: str, content: str, mode: int) -> None:
 def tidy(order: "dict[str, Any]") -> None:
     """Leave behind what isolated grading would not have carried: what the image lacks goes, what it has is put back
     (``restore``: path to content in base64 and mode)."""
-    for path in (os.path.realpath(NAMES), *order.get("remove", ())):
+    for path in (NAMES, *order.get("remove", ())):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
         elif os.path.lexists(path):
