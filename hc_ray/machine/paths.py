@@ -28,8 +28,10 @@ def refusal(fault: OSError) -> str:
     # Whose disk is full a write does not say: of all that hc-ray writes, most lies there.
     full = name is None and fault.errno == errno.ENOSPC
     if full or (isinstance(name, str) and (root.is_relative_to(name) or Path(name).is_relative_to(root))):
-        said += f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that has room and locks"
-        said += " and that you can write to"
+        said += (
+            f"\nhc-ray keeps its data in {root}: set HC_RAY_HOME to a folder that you can write to, on a file system"
+        )
+        said += " with room and file locks"
     return said
 
 

@@ -1,5 +1,6 @@
 """What a repair is told of its parent's failures. How much is the knob ``feedback``: crashes, missing files and format
-errors always; assertion failures only of tests that are trusted, in words that leave room for doubt."""
+errors always; assertion failures only of tests that are trusted, in words that leave room for doubt. Of whatever check
+is told, its code is too."""
 
 import ast
 import textwrap
@@ -24,7 +25,7 @@ Level = Literal["full", "trusted", "crashes"]
 
 
 def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
-    """What a repair is told, at most three lines, every fault once and the worst first; empty when there is nothing to
+    """What a repair is told, at most three faults, each once and the worst first; empty when there is nothing to
     repair."""
     seen: dict[str, str] = {}
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):

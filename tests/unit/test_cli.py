@@ -26,6 +26,8 @@ from tests.fakes.processes import ran
 from tests.fakes.scripts import echo_request
 from tests.fakes.suites import call_test
 
+REMEDY = "set HC_RAY_HOME to a folder that you can write to, on a file system with room and file locks"
+
 
 @pytest.fixture
 def sweep(tmp_path):
@@ -307,16 +309,12 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     assert cli.run(["sweep", "--dry-run"]) == 1
     told = capsys.readouterr().err
     assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
-    assert told.endswith(
-        f"in {tmp_path}/file{inner}: set HC_RAY_HOME to a folder that has room and locks and that you can write to\n"
-    )
+    assert told.endswith(f"in {tmp_path}/file{inner}: {REMEDY}\n")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert cli.run(["doctor", "--json"]) == 1
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert "unset RAY_ADDRESS" in found["ray"]["says"] and not found["ray"]["remedy"], "it says its own"
-    assert found["runner"]["remedy"].endswith(
-        "set HC_RAY_HOME to a folder that has room and locks and that you can write to"
-    )
+    assert found["runner"]["remedy"].endswith(REMEDY)
 
 
 def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):
@@ -328,14 +326,14 @@ def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monk
     assert cli.run(["models", "pull"]) == 1
     told = capsys.readouterr().err
     assert "bug" not in told and str(tmp_path) in told and "file system has no locks" in told, told
-    assert "set HC_RAY_HOME to a folder that has room and locks" in told, told
+    assert REMEDY in told, told
 
 
 def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     fault = shutil.Error([("/from/a", f"{tmp_path}/a", "No space left on device"), ("/from/b", f"{tmp_path}/b", "so")])
     said, remedy = refusal(fault).splitlines()
-    assert said == f"{tmp_path}/a: No space left on device" and "has room" in remedy
+    assert said == f"{tmp_path}/a: No space left on device" and "set HC_RAY_HOME" in remedy
     assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
 
 
