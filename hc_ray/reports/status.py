@@ -18,6 +18,8 @@ _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
 """How a line of the journal begins that tells of a trial, and what stands in an error's."""
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone, unless it is heard."""
+FAR = 86_400.0
+"""Seconds by which no clock is thought to be wrong."""
 LISTEN = 15.0
 """Seconds for which one is listened to whose lease looks old, or of the future: its clock may be wrong, or this one.
 Owners renew their leases every ten."""
@@ -59,8 +61,11 @@ def _owner(store: Store) -> str | None:
         return "ended"
     if lease.get("machine") == machine():
         return "running" if is_alive(str(lease.get("owner"))) else "gone"
-    if 0 <= time.time() - float(lease.get("renewed_at") or 0) < SILENT:
+    age = time.time() - float(lease.get("renewed_at") or 0)
+    if 0 <= age < SILENT:
         return "running"
+    if abs(age) > FAR:
+        return "gone"
     until = time.monotonic() + LISTEN
     while time.monotonic() < until:
         time.sleep(LISTEN / 15)

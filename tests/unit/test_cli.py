@@ -212,6 +212,9 @@ def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lea
         assert cli.run(["status", str(sweep), "--json"]) == 0
         keeper.join()
         assert json.loads(capsys.readouterr().out)["owner"] == "running"
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it listens to a lease of last week"))
+    (sweep / "lease.json").write_text(json.dumps({"machine": "another", "renewed_at": time.time() - 7 * 86_400}))
+    assert cli.run(["status", str(sweep), "--json"]) == 0 and '"gone"' in capsys.readouterr().out
 
 
 def test_one_flag_is_enough_for_a_server_that_holds_one_model():
