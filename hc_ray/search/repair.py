@@ -67,7 +67,7 @@ def _line(test: SelfTest, what: str, end: str = "") -> str:
     if test.subject.kind == "check":
         quoted = (test.reasoning or test.sentence)[:300].strip('"')
         asks = f" (the task says: {quoted})" if test.sentence else ""
-        return f"{test.subject.function}{asks}: {what.strip()[:_CHECK_LENGTH]}"
+        return f"{test.subject.function}{asks}: {what.strip()[:_CHECK_LENGTH]}{end}"
     subject = test.input if test.subject.kind == "call" else f"{test.subject.path} {test.input}".strip()
     return " ".join(f"{subject[:100]}: {what}".split())[: _ITEM_LENGTH - len(end)] + end
 

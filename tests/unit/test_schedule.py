@@ -81,6 +81,7 @@ def test_b():
         "reasoning": "Blanks are kept."})  # fmt: skip
     (told,) = feedback([cell, cell], [check, check.model_copy(update={"id": "again"})], "trusted")
     assert told.startswith("test_b (the task says: Blanks are kept.): AssertionError: assert ['a']")
+    assert "['a b']; the test may be wrong\n" in told
     assert "assert run('a b') == ['a b']" in told and told.count("Blanks are kept.") == 1
     (unsaid,) = feedback([cell], [check.model_copy(update={"sentence": ""})], "trusted")
     assert unsaid.startswith("test_b: AssertionError")
