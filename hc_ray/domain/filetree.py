@@ -87,8 +87,9 @@ def pack(members: Iterable[Member], deleted: Iterable[str] = (), *, stamp: float
     changed = sorted(members, key=lambda member: member.path.split("/"))
     removed = top_most(deleted)
     buffer = io.BytesIO()
+    # Of pax headers, the tarfile of Python before 3.11.10 and 3.12.6 reads long numbers in quadratic time.
     listing = [Member(DELETED, "file", data=json.dumps(removed).encode())] if removed else []
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for member in (*listing, *changed):
             info = tarfile.TarInfo(member.path.lstrip("/"))
             info.type, info.linkname, info.mtime = _KINDS[member.kind], member.target, stamp

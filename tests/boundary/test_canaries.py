@@ -5,7 +5,11 @@ import io
 import json
 import lzma
 import os
+import resource
 import sqlite3
+import struct
+import tarfile
+import time
 import tracemalloc
 import zipfile
 import zlib
@@ -105,6 +109,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "tar.gz": lambda data: _tar(data, "w:gz"),
     "tar.xz": lambda data: _tar(data, "w:xz"),
     "gzip in tar": lambda data: _tar(gzip.compress(data)),
+    "gzip below a long path in tar": lambda data: make_tar({"d/" * 200 + "x": gzip.compress(data)}),
     "xz in zip in tar in bzip2": lambda data: bz2.compress(_tar(_zip(lzma.compress(data)))),
     "gzip with rubbish behind it": lambda data: gzip.compress(data) + b"rubbish",
     "gzip cut off": lambda data: gzip.compress(data + os.urandom(50_000))[:-100],
@@ -165,6 +170,58 @@ def test_a_bomb_is_unpacked_up_to_a_bound_only(monkeypatch):
     for packed in (bomb, _zip(bomb), _tar(bomb) * 3, bz2.compress(gzip.compress(bytes(64 << 20)))):
         unpacked = [sum(map(len, archive_scan.pieces(stream))) for stream in archive_scan.streams(packed)]
         assert sum(unpacked[1:]) <= (8 << 20) + 2 * archive_scan.CHUNK
+
+
+def _tar_header(body: bytes) -> bytes:
+    """A tar that begins with an extended header."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, len(body)
+    return (
+        info.tobuf(tarfile.USTAR_FORMAT) + body + bytes(-len(body) % 512) + tarfile.TarInfo("y").tobuf() + bytes(1024)
+    )
+
+
+def _zip_that_lists(entry: bytes, number: int, before: bytes = b"PK\3\4") -> bytes:
+    listing, at = entry * number, len(before)
+    end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, number, number, len(listing), at)
+    end += struct.pack("<4sLQL", b"PK\6\7", 0, at + len(listing), 1)
+    return before + listing + end + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[0xFFFF] * 2, *[0xFFFFFFFF] * 2, 0)
+
+
+def _zip_of_xz(dictionary: int) -> bytes:
+    """A zip with one member that takes ``dictionary`` bytes of memory to unpack."""
+    body = struct.pack("<BBHBL32x", 9, 4, 5, 0x5D, dictionary)
+    local = struct.pack("<4s2B4HL2L2H", b"PK\3\4", 63, 0, 0, 14, 0, 33, 0, len(body), 100, 1, 0) + b"a" + body
+    sizes = (len(body), 100, 1)
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 63, 3, 63, 0, 0, 14, 0, 33, 0, *sizes, *[0] * 6) + b"a"
+    return _zip_that_lists(entry, 1, local)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        _tar_header(b"1" * 100_000),
+        _tar_header(b"3 a" * 20_000 + b"="),
+        _zip_that_lists(struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *[0] * 15), 200_000),
+        gzip.compress(b"", mtime=0) * 200_000,
+        _zip_of_xz(0xFFFFFFF0),
+    ],
+    ids=["a header of digits", "a header of many records", "a list of many members", "many streams", "much for one"],
+)
+def test_an_archive_that_is_made_to_take_hours_or_all_memory_takes_neither(archive):
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    tracemalloc.start()
+    resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30), most))
+    began = time.thread_time()
+    try:
+        for stream in archive_scan.streams(archive):
+            stream.read()
+        assert time.thread_time() - began < 2.0
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+        tracemalloc.stop()
 
 
 @pytest.fixture(scope="module")

@@ -105,8 +105,12 @@ async def test_a_difference_is_as_large_as_all_the_names_that_a_file_has_in_it(b
     assert len((await box.difference(limit=25_000_000)).tar) > 21_000_000
 
 
-async def test_long_paths_count_in_a_difference(box: Sandbox) -> None:
-    await python(box, _NESTED + "for number in range(100): open(str(number), 'w').close()")
+@pytest.mark.parametrize("made", [
+    _NESTED + "for number in range(100): open(str(number), 'w').close()",
+    "import os\nfor number in range(300): os.symlink('1' * 4000, f'/app/l{number}')",
+], ids=["paths", "targets of links"])  # fmt: skip
+async def test_long_names_count_in_a_difference(box: Sandbox, made: str) -> None:
+    await python(box, made)
     with pytest.raises(ValueError):
         await box.difference(limit=1 << 20)
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import tarfile
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image, Python, Session, differences
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
+from hc_ray.domain import filetree
 from hc_ray.domain.candidate import DELETED
 from tests.fakes.tars import Member, make_tar, member
 
@@ -138,7 +140,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     # Start-up files and hooks
     "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
     "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/usr/share/git-core/templates/hooks/post-checkout",
-    "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
+    "/etc/gitconfig", "/etc/gdb/gdbinit", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
     f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
     "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
     "/usr/pip.conf", "/uv.toml", "/.python-version",
@@ -331,3 +333,10 @@ def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind()
     image = DEBIAN.model_copy(update={"modules_at": ("/srv/work/deep", "/app/sub")})
     assert fate("/srv/work/conftest.py", image=image) == fate("/srv/pytest.ini", image=image) == "left behind"
     assert fate("/app/conftest.py", image=image) == "carried"
+
+
+def test_links_to_long_numbers_take_no_time_to_read():
+    links = [filetree.Member(f"/app/{number}", "link", target="1" * 4000) for number in range(300)]
+    tar, began = filetree.pack(links, ["/app/gone"]).tar, time.thread_time()
+    filetree.unpack(sorted_out(tar).tar)
+    assert time.thread_time() - began < 2.0

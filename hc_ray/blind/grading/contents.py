@@ -102,7 +102,10 @@ def parents(path: str) -> list[str]:
 def without(tar: bytes, dropped: Collection[str], removed: Sequence[str], mode: Callable[[str, int], int]) -> bytes:
     """The tar again, without some members, with another list of removed paths, and with modes as ``mode`` has them."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(tar)) as archive, tarfile.open(fileobj=out, mode="w") as kept:
+    with (
+        tarfile.open(fileobj=io.BytesIO(tar)) as archive,
+        tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as kept,
+    ):
         if removed:
             listing = json.dumps(sorted(removed)).encode()
             info = tarfile.TarInfo(DELETED)

@@ -8,13 +8,12 @@ import bz2
 import contextlib
 import io
 import lzma
-import tarfile
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, cast
 
 CHUNK = 1 << 20
 """Bytes that are read or unpacked at a time."""
@@ -24,12 +23,18 @@ MAX_BYTES = 512 << 20
 """Bytes that are unpacked of one file, all its members together."""
 MAX_MEMBERS = 50_000
 _SPOOL = 4 << 20
+_FED = 64 << 10
+"""Bytes that a decompressor is given at a time: for each of the streams that stand one after another it copies what is
+left of them."""
+_LISTING = 8 << 20
+"""Bytes of a zip's list of members, each of which takes several times as much memory."""
 _XZ_MEMORY = 128 << 20
 _EITHER = zlib.MAX_WBITS | 32
 """zlib tells its own streams from gzip's by their headers."""
 _BROKEN: tuple[type[Exception], ...] = (
     *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, KeyError, IndexError, OverflowError),
-    *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+    *(zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+    MemoryError,  # xz in a zip says itself how much it takes
 )
 """What a damaged or hostile archive raises: its raw bytes were looked at, and what could be read of it."""
 
@@ -99,18 +104,56 @@ def _opener(head: bytes) -> Opener | None:
 
 
 def _tar(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    """Members that are archives themselves: the others stand in the tar as they are, and were seen there."""
-    with tarfile.open(fileobj=stream, mode="r:") as tar:
-        for member in tar:
-            if not member.isreg() or (file := tar.extractfile(member)) is None:
-                continue
-            if _opener(file.read(512)) is not None or member.issparse():
-                file.seek(0)
-                yield pieces(file)
+    """Members that are archives themselves: the others stand in the tar as they are, and were seen there. Headers are
+    looked at here: those that ``tarfile`` obeys can take hours and all memory."""
+    at = 0
+    while len(head := _bytes_at(stream, at, _BLOCK)) == _BLOCK:
+        at += _BLOCK
+        if head[257:262] != b"ustar" or head[156:157] in _WITHOUT_CONTENT:
+            continue
+        size = _tar_number(head[124:136])
+        if _opener(_bytes_at(stream, at, min(size, _BLOCK))) is not None:
+            yield _part(stream, at, size)
+        at += -(-size // _BLOCK) * _BLOCK
+
+
+_BLOCK = 512
+_WITHOUT_CONTENT = tuple(b"%d" % kind for kind in range(1, 7))
+"""Links, devices, folders, pipes."""
+
+
+def _tar_number(field: bytes) -> int:
+    """Octal digits, or the number's bytes where they would not suffice."""
+    return (
+        int.from_bytes(field[1:], "big") if field[0] & 0x80 else max(0, int(field.split(b"\0")[0].strip() or b"0", 8))
+    )
+
+
+def _bytes_at(stream: IO[bytes], at: int, size: int) -> bytes:
+    stream.seek(at)
+    return stream.read(size)
+
+
+def _part(stream: IO[bytes], at: int, size: int) -> Iterator[bytes]:
+    while size > 0 and (data := _bytes_at(stream, at, min(size, CHUNK))):
+        yield data
+        at, size = at + len(data), size - len(data)
+
+
+class _ShortListing:
+    """A zip of which no more is read at once than ``_LISTING``."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._read, self.seek, self.tell, self.seekable = stream.read, stream.seek, stream.tell, stream.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > _LISTING:
+            raise ValueError("the zip lists too many members")
+        return self._read(size)
 
 
 def _zip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    with zipfile.ZipFile(stream) as archive:
+    with zipfile.ZipFile(cast(IO[bytes], _ShortListing(stream))) as archive:
         for name in archive.infolist():
             with contextlib.suppress(*_BROKEN), archive.open(name) as file:
                 yield pieces(file)
@@ -124,7 +167,7 @@ def _stream_of(unpacked: Callable[[IO[bytes]], Iterator[bytes]]) -> Opener:
 def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
     """All members of a gzip or zlib stream, one after another."""
     machine, data = zlib.decompressobj(_EITHER), b""
-    while data or (data := stream.read(CHUNK)):
+    while data or (data := stream.read(_FED)):
         yield machine.decompress(data, CHUNK)
         data = machine.unconsumed_tail
         if machine.eof:
@@ -134,14 +177,14 @@ def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _decompressed(stream: IO[bytes], new: Callable[[], Any]) -> Iterator[bytes]:
     """The same for decompressors of bzip2's and xz's kind."""
-    machine, data = new(), stream.read(CHUNK)
+    machine, data = new(), stream.read(_FED)
     while data or not machine.needs_input:
         yield machine.decompress(data, CHUNK)
         data = b""
         if machine.eof:
             data, machine = machine.unused_data, new()
         if not data and machine.needs_input:
-            data = stream.read(CHUNK)
+            data = stream.read(_FED)
 
 
 _DEFLATED = _stream_of(_inflated)

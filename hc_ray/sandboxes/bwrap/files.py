@@ -281,7 +281,7 @@ class RootTree:
             member = member_of(path, kind, state, folder, name, limit) if total + size <= limit else None
             if member is not None and old is not None and is_same(old, member):
                 continue
-            total += 512 + len(path) + (len(member.data) if member else size)
+            total += 512 + len(path) + (len(member.data) + len(member.target) if member else size)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
             if member is not None:

@@ -58,7 +58,7 @@ def read_tree(
                 continue
             first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
             # Each name of a file will be packed with its content.
-            budget.take(len(place) + (len(first.data) if first else info.size))
+            budget.take(len(place) + len(info.linkname) + (len(first.data) if first else info.size))
             if info.islnk() and not first:  # another name of what is not wanted
                 alone.append(place)
             elif not left_out(place, named) and (member := _member(tar, info, place, first)):
