@@ -90,11 +90,6 @@ class Asking:
         new = await self._count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
         return max(new, math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt))) + prompt.max_tokens
 
-    def at_most(self, prompt: Prompt) -> int:
-        """What ``worst_case`` cannot exceed, without asking an engine: tokenizers make no more tokens than bytes."""
-        added = _PER_MESSAGE * (len(prompt.messages) + 3) + _PER_PROMPT
-        return len(_text_of(prompt).encode(errors="replace")) + added + prompt.max_tokens
-
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
         """Answers to prompts, each with its owner; see ``answers``."""
         return await answers([(self, owner, prompt) for owner, prompt in owned])
@@ -138,8 +133,6 @@ async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -
     if not asked:
         return 0
     left = asked[0][0].purse.left - reserve
-    if sum(asking.at_most(prompt) for asking, prompt in asked) <= left:
-        return len(asked)  # counting is a request to the server for each prompt
     for count, (asking, prompt) in enumerate(asked):
         left -= await asking.worst_case(prompt)
         if left < 0:

@@ -9,7 +9,7 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.prompt import Message, Prompt
+from hc_ray.domain.prompt import Prompt
 from hc_ray.engines.scripted import ScriptedModel
 from tests.fakes.time_up import ending
 from tests.fakes.trial import Bench, scripted
@@ -54,29 +54,6 @@ async def test_what_is_new_in_a_prompt_is_reserved_by_its_own_tokens_however_thi
     old, new = "abcdefgh " * 500, "+-" * 500
     prompt = _prompt(0).model_copy(update={"text": old + new, "shared": len(old) / len(old + new)})
     assert 1000 <= await Asking(_role(Stalls(0)), Purse(1)).worst_case(prompt) - prompt.max_tokens < 1100
-
-
-@pytest.mark.parametrize("messages", [0, 3])
-@pytest.mark.parametrize("shared", [0.0, 0.4])
-async def test_an_engine_counts_no_tokens_where_one_a_byte_could_be_paid(messages, shared):
-    class Counts(ScriptedModel):
-        async def count_tokens(self, text):
-            counted.append(text)
-            return len(text.encode())
-
-    told = tuple(Message(role="user", content="né" * 20) for _ in range(messages))
-    prompt = _prompt(0).model_copy(update={"messages": told, "shared": shared} | ({"text": None} if messages else {}))
-    counted: list[str] = []
-    one = Asking(_role(Counts(lambda prompt: "")), Purse(10_000))
-    enough = 3 * one.at_most(prompt)
-    assert await budget.payable([(Asking(one.role, Purse(enough)), prompt)] * 3) == 3 and not counted
-    worst = await one.worst_case(prompt)
-    assert worst <= one.at_most(prompt)
-    for tokens in (3 * worst, 3 * worst - 1):
-        assert await budget.payable([(Asking(one.role, Purse(tokens)), prompt)] * 3) == (
-            3 if tokens == 3 * worst else 2
-        )
-    assert counted
 
 
 async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
