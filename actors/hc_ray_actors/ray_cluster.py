@@ -34,9 +34,7 @@ never wait behind its work."""
 START_ATTEMPTS = 3
 FEW_THREADS = 1000
 """Ray's processes have some hundreds."""
-_OTHER_VERSION = (
-    "install the same versions on all nodes, or, for a Ray of this machine alone beside that one, give --address local"
-)
+_OTHER_VERSION = "install the same versions on all nodes, or take a Ray of this machine alone: --address local"
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
 
@@ -231,9 +229,9 @@ class RayCluster:
                 # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
                 other = str(fault).startswith("Version mismatch")
                 if other or isinstance(fault, ConnectionError) or attempt == START_ATTEMPTS - 1:
-                    says = f"Ray did not start: {' '.join(str(fault).split())}; "
                     logs = f"its logs are in {options.get('_temp_dir', '/tmp/ray')}{_limits()}"
-                    raise PlatformError(says + (_OTHER_VERSION if other else logs)) from fault
+                    says, how = " ".join(str(fault).split()), _OTHER_VERSION if other else logs
+                    raise PlatformError(f"Ray did not start: {says}; {how}") from fault
 
     def members(self) -> list[Member]:
         from ray._private.state import state
