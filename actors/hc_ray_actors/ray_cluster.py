@@ -158,16 +158,14 @@ def _beside(cls: type, name: str) -> Any:
 @contextlib.contextmanager
 def _among(variables: Mapping[str, str]) -> Iterator[None]:
     """What is started meanwhile finds these in its environment."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ |= variables
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in variables:
+            del os.environ[name]
+        os.environ |= before
 
 
 def _limits() -> str:

@@ -190,7 +190,7 @@ def test_beside_a_cluster_of_another_version_of_ray_it_is_told_how_to_do_without
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.53.0\n    Python: 3.11.2")
 
     ray_that(init, tmp_path, monkeypatch)
-    with pytest.raises(PlatformError, match=r"with: Ray: 2.53.0 Python: 3.11.2; .* give --address local$"):
+    with pytest.raises(PlatformError, match=r"with: Ray: 2.53.0 Python: 3.11.2; .* --address local$"):
         ray_cluster.RayCluster()
 
 
