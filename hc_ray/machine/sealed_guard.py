@@ -42,7 +42,18 @@ _PROGRAMS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spaw
 _OF_PROCESSES = re.compile(r"/proc/[0-9]+/(task/[0-9]+/)?(stat|smaps_rollup|children)").fullmatch
 """What the kernel writes of a process is no file of anybody's; watchdogs read it thousands of times a second."""
 _SAYS = "a process that is no verifier tried to open sealed tests or solutions"
-_here = threading.local()
+
+
+class _Here(threading.local):
+    """What is said of this thread's next steps."""
+
+    open = False
+    """Sealed files may be opened."""
+    folder: int | None = None
+    """The open folder in which a name is opened."""
+
+
+_here = _Here()
 _looking = threading.Lock()
 """While the guard itself has folders under the sealed root open, nobody's relative path may be read from them."""
 
@@ -61,8 +72,7 @@ def door() -> Iterator[None]:
     """In this thread, for a while, sealed files may be opened. Only ``hc_ray_actors.verifiers`` goes through it: a
     driver packs the sealed parts for its verifiers, and a climb's driver looks for canaries in what it tells MLflow,
     of which it learns yes or no; and, for an instant, ``make_link``."""
-    before = getattr(_here, "open", False)
-    _here.open = True
+    before, _here.open = _here.open, True
     try:
         yield
     finally:
@@ -97,7 +107,7 @@ def install(sealed_root: Path) -> None:
         count = _PATHS.get(event)
         if count is None and event not in _PROGRAMS:
             return
-        if getattr(_here, "open", False):
+        if _here.open:
             return
         _here.open = True  # what the guard itself looks up must not come back here
         try:
@@ -206,8 +216,7 @@ def _named(event: str, arguments: tuple[Any, ...]) -> list[_Named]:
     if event == "open":  # alone does not say which folder was given
         flags = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], int) else 0
         only = bool(flags & os.O_DIRECTORY) or flags & (_NEW | _O_PATH) == _NEW
-        folder = getattr(_here, "folder", None)
-        return [_Named(path, folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
+        return [_Named(path, _here.folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
     if event in ("os.rename", "os.link"):  # to move a link is not to follow it
         itself = event == "os.rename"

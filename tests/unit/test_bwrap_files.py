@@ -100,6 +100,7 @@ def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):
     tree.write(file("/app/run", mode=0o755))
     tree.write(Member("/app/link", "link", target="run"))
     os.mkfifo(host / "root/app/pipe")
+    (host / "root/usr/unseen").touch()
     (host / "copy").mkdir()
     copy = RootTree(host / "copy", Layout(), None)
     tree.copy_to(copy)
@@ -111,3 +112,6 @@ def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):
     assert folder_size(host / "copy")[0] >= 64 << 20
     copy.write(file("/app/run", b"changed"))
     assert tree.read("/app/run", 10) == b"x"
+    assert [one.name for one in (host / "copy").iterdir()] == ["app"], "what lies under a mount, nobody sees"
+    copy.clear_way()
+    assert {one.name for one in (host / "copy").iterdir()} == {"app", "proc", "dev", "sys"}

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
@@ -222,28 +222,21 @@ def _setpriv() -> str | None:
 
 def lay_out(root: Path, placed: bwrap_command.Layout, user: int | None) -> None:
     """Fill a new root with the folders, links and files that its mounts and programs need."""
-    made = []
-    for path in sorted(placed.folders, key=lambda text: text.count("/")):
-        here = root / path.lstrip("/")
-        for missing in [part for part in reversed(here.parents) if not part.exists() and root in part.parents]:
-            missing.mkdir(mode=0o755)
-            made.append(missing)
-        if not here.exists():
-            here.mkdir()
-        here.chmod(placed.folders[path])
-        made.append(here)
+    above = {str(place) for path in (*placed.folders, *placed.files) for place in PurePosixPath(path).parents}
+    folders = dict.fromkeys(above, 0o755) | placed.folders | {"/": 0o755}
+    for path, mode in sorted(folders.items()):
+        here = Path(f"{root}{path}")
+        here.mkdir(exist_ok=here == root)
+        here.chmod(mode)
     for path, target in placed.links.items():
-        (root / path.lstrip("/")).symlink_to(target)
-        made.append(root / path.lstrip("/"))
+        Path(f"{root}{path}").symlink_to(target)
     for path, text in placed.files.items():
-        here = root / path.lstrip("/")
-        here.parent.mkdir(parents=True, exist_ok=True)
+        here = Path(f"{root}{path}")
         here.write_text(text)
         here.chmod(0o644)
-        made.append(here)
     if user is not None:
-        for here in (root, *made):
-            os.chown(here, user, user, follow_symlinks=False)
+        for path in (*folders, *placed.links, *placed.files):
+            os.chown(f"{root}{path}", user, user, follow_symlinks=False)
 
 
 def _remedy(faults: str) -> str:

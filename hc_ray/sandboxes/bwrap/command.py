@@ -4,6 +4,7 @@ The root is a folder of the sandbox's own, writable as in a container; over it l
 host's programs and libraries and the runner. Never ``/``, a home, the checkout, the venv, a dataset or a sweep
 directory."""
 
+import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ HOME = "/root"
 
 _FOLDERS = {
     "/tmp": 0o1777, "/var": 0o755, "/var/tmp": 0o1777, "/var/log": 0o755, "/home": 0o755, "/root": 0o755, "/opt": 0o755,
-    "/srv": 0o755, "/mnt": 0o755, "/run": 0o755, "/logs": 0o755, "/logs/agent": 0o755, "/logs/verifier": 0o755,
-    "/tests": 0o755, "/proc": 0o755, "/dev": 0o755, "/sys": 0o755, "/etc": 0o755, RUNNER_ROOT: 0o755,
+    "/srv": 0o755, "/mnt": 0o755, "/run": 0o755, "/proc": 0o755, "/dev": 0o755, "/sys": 0o755, "/etc": 0o755,
+    RUNNER_ROOT: 0o755,
 }  # fmt: skip
 _FILES = {
     "/etc/passwd": f"root:x:0:0::/:/usr/sbin/nologin\nuser:x:{UID}:{UID}::{HOME}:/bin/sh\n"
@@ -86,6 +87,7 @@ def most_processes() -> int:
     return min(PROCESSES, PROCESSES_A_CORE * (os.cpu_count() or 2))
 
 
+@functools.cache
 def _shared_by_sessions() -> bool:
     """Whether the kernel makes every session a scheduling group: it does where no cgroup of ours is one."""
     try:

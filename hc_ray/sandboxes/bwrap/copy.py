@@ -5,8 +5,9 @@ import os
 import stat
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
@@ -53,32 +54,51 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
 
 
-def copy_folder(source: int, target: int, user: int | None, aside: Callable[[], int], depth: int = 0) -> None:
-    """Copy all that an open folder holds (files without their holes, folders, links) into another that nobody uses yet,
-    for ``user`` (None: this process's). ``aside`` opens a folder on the same file system, where a file of several names
-    waits under its number, so that it is one file again: else a fork would hold it once for each name. Raises
-    ``ValueError`` for folders nested too deeply."""
-    if depth > MAX_DEPTH:
-        raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
-    for name in os.listdir(source):
-        with unless_changed():
-            state = os.stat(name, dir_fd=source, follow_symlinks=False)
-            if stat.S_ISDIR(state.st_mode):
-                with unlocked(name, source, state) as below:
-                    os.mkdir(name, 0o700, dir_fd=target)
-                    if os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
-                        with opened(name, FOLDER, target) as made:
-                            copy_folder(below, made, user, aside, depth + 1)
-                own(name, target, user)
-                os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
-                os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
-            elif stat.S_ISLNK(state.st_mode):
-                make_link(os.symlink, os.readlink(name, dir_fd=source), name, dir_fd=target)
-                own(name, target, user)
-            elif stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
-                _copy_file(name, source, name, target, state, user)
-            elif stat.S_ISREG(state.st_mode):
-                _link_copy(name, source, target, state, user, aside())
+@dataclass(frozen=True)
+class Copying:
+    """How folders go from one root to another that nobody uses yet."""
+
+    user: int | None
+    """Who owns the copies (None: this process's user)."""
+    left_out: Collection[str]
+    """Paths, from the root on, that are not copied."""
+    aside: Callable[[], int]
+    """Opens a folder on the same file system, where a file of several names waits under its number, so that it is one
+    file again: else a fork would hold it once for each name."""
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy what an open root holds: files without their holes, folders, links. Raises ``ValueError`` for folders
+        that nest too deeply."""
+        self._names(os.listdir(source), source, target, "", 0)
+
+    def _names(self, names: list[str], source: int, target: int, at: str, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
+        for name in names:
+            path = f"{at}/{name}"
+            if path in self.left_out:
+                continue
+            with unless_changed():
+                state = os.stat(name, dir_fd=source, follow_symlinks=False)
+                if stat.S_ISDIR(state.st_mode):
+                    self._folder(name, source, target, state, path, depth)
+                elif stat.S_ISLNK(state.st_mode):
+                    make_link(os.symlink, os.readlink(name, dir_fd=source), name, dir_fd=target)
+                    own(name, target, self.user)
+                elif stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
+                    _copy_file(name, source, name, target, state, self.user)
+                elif stat.S_ISREG(state.st_mode):
+                    _link_copy(name, source, target, state, self.user, self.aside())
+
+    def _folder(self, name: str, source: int, target: int, state: os.stat_result, path: str, depth: int) -> None:
+        with unlocked(name, source, state) as below:
+            os.mkdir(name, 0o700, dir_fd=target)
+            if names := os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
+                with opened(name, FOLDER, target) as made:
+                    self._names(names, below, made, path, depth + 1)
+        own(name, target, self.user)
+        os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
+        os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
 
 
 def _link_copy(name: str, source: int, target: int, state: os.stat_result, user: int | None, aside: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
 from hc_ray.sandboxes.bwrap.command import CLOSED, Layout
-from hc_ray.sandboxes.bwrap.copy import copy_folder
+from hc_ray.sandboxes.bwrap.copy import Copying
 from hc_ray.sandboxes.bwrap.entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FILE,
@@ -105,17 +105,21 @@ class RootTree:
         """Make each place of a mount what bwrap expects there, below folders of the sandbox's own; what was made of it
         meanwhile goes beside the root. As it starts, bwrap follows links and makes what it misses, on the host where
         they lead out of the root. Nothing may run in the sandbox yet."""
-        for place in sorted({*self.mounts, *CLOSED}):
-            source = self.mounts.get(place)
-            *above, last = place.strip("/").split("/")
-            with ExitStack() as way:
-                folder = way.enter_context(opened(str(self.root), PATH_ONLY | os.O_DIRECTORY))
+        with opened(str(self.root), PATH_ONLY | os.O_DIRECTORY) as root:
+            let_in(root)
+            for place in sorted({*self.mounts, *CLOSED}):
+                self._clear_place(root, place)
+
+    def _clear_place(self, root: int, place: str) -> None:
+        source = self.mounts.get(place)
+        *above, last = place.strip("/").split("/")
+        with ExitStack() as way:
+            folder = root
+            for name in above:
+                self._make_kind(folder, name, stat.S_IFDIR)
+                folder = way.enter_context(opened(name, PATH_ONLY | os.O_DIRECTORY, folder))
                 let_in(folder)
-                for name in above:
-                    self._make_kind(folder, name, stat.S_IFDIR)
-                    folder = way.enter_context(opened(name, PATH_ONLY | os.O_DIRECTORY, folder))
-                    let_in(folder)
-                self._make_kind(folder, last, stat.S_IFDIR if source is None or source.is_dir() else stat.S_IFREG)
+            self._make_kind(folder, last, stat.S_IFDIR if source is None or source.is_dir() else stat.S_IFREG)
 
     def _make_kind(self, folder: int, name: str, kind: int) -> None:
         """Have a folder, or a file, under a name."""
@@ -289,7 +293,8 @@ class RootTree:
         return members, [path for path in before if path not in seen]
 
     def copy_to(self, target: "RootTree") -> None:
-        """Copy every file, folder and link into another root that nobody uses yet, under its own user."""
+        """Copy every file, folder and link into another root that nobody uses yet, under its own user; the places of
+        mounts, where nothing of the sandbox's own is seen, are made again as its process starts (``clear_way``)."""
         with self._opened() as source, target._opened() as made, ExitStack() as stack:
 
             @cache
@@ -297,4 +302,4 @@ class RootTree:
                 folder = tempfile.TemporaryDirectory(prefix="links-", dir=target.root.parent)
                 return stack.enter_context(opened(stack.enter_context(folder), FOLDER))
 
-            copy_folder(source, made, target.user, aside)
+            Copying(target.user, {*self.mounts, *CLOSED}, aside).copy(source, made)
