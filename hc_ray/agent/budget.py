@@ -81,13 +81,13 @@ class Asking:
         self.exchanges: list[Exchange] = []
         self.unanswered = 0
         """Questions that were in flight when their trial ended."""
-        self._counted: dict[str, int] = {}
 
     async def worst_case(self, prompt: Prompt) -> int:
         """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer. What is new in
         it may have more tokens for its length than what was there before."""
         text = _text_of(prompt)
-        new = await self._count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
+        count = self.role.model.count_tokens
+        new = await count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
         return max(new, math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt))) + prompt.max_tokens
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
@@ -115,12 +115,8 @@ class Asking:
         self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
-        return await self._count(_text_of(prompt)) + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
-
-    async def _count(self, text: str) -> int:
-        if text not in self._counted:
-            self._counted[text] = await self.role.model.count_tokens(text)
-        return self._counted[text]
+        tokens = await self.role.model.count_tokens(_text_of(prompt))
+        return tokens + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
 
 
 def _text_of(prompt: Prompt) -> str:

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import email.utils
 import functools
+import hashlib
 import math
 import random
 import re
@@ -21,6 +22,8 @@ VERSION = re.compile(r"v\d+[a-z0-9]*", re.I)
 """A version segment of a URL."""
 LONGEST_PAUSE = 60.0
 """Seconds before a request is repeated, at most, whatever the server asks for."""
+_REMEMBERED = 10_000
+"""Texts whose tokens are remembered."""
 _Answer = TypeVar("_Answer")
 _Client = TypeVar("_Client")
 
@@ -68,6 +71,8 @@ class RemoteModel(Generic[_Client]):
         self._sampling = dict(self.plain_sampling if sampling is None else sampling)
         self._refused = frozenset(refused)
         self._slots = asyncio.Semaphore(parallel)
+        self._known: dict[bytes, int] = {}
+        """Digest of a text → its tokens. Trials of one task ask the same, whatever their agents and seeds."""
 
     @property
     def shown_url(self) -> str:
@@ -78,9 +83,14 @@ class RemoteModel(Generic[_Client]):
     async def count_tokens(self, text: str) -> int:
         """By the server's own count; where it has none, one token per three bytes."""
         if self._counts is not False and text.strip():
-            count = await self._counted(text)
-            self._counts = self._counts or count is not None
+            key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+            if (count := self._known.get(key)) is None:
+                count = await self._counted(text)
+                self._counts = self._counts or count is not None
             if count is not None:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[key] = count
                 return count
         return math.ceil(len(text.encode()) / 3)
 

@@ -162,7 +162,9 @@ async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer_an
     async with speaking() as (server, model):
         assert await model.count_tokens("one two three") == 3
         server.failures.append(400)
-        assert [await model.count_tokens("one two three") for _ in range(2)] == [5, 3]
+        assert [await model.count_tokens("one two four") for _ in range(2)] == [4, 3]
+        tried = len(server.requests)
+        assert await model.count_tokens("one two three") == 3 and len(server.requests) == tried, "counted once"
 
 
 async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch):
