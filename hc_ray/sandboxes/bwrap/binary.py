@@ -20,6 +20,7 @@ from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
 from hc_ray.machine.locks import hold, one_process_at_a_time
 from hc_ray.machine.owner import label
 from hc_ray.machine.paths import data_root
+from hc_ray.machine.sealed_guard import make_link
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.inside.processes import kernel_release
 from hc_ray.sandboxes.runner_build import ensure_runner, staged
@@ -229,7 +230,7 @@ def lay_out(root: Path, placed: bwrap_command.Layout, user: int | None) -> None:
         here.mkdir(exist_ok=here == root)
         here.chmod(mode)
     for path, target in placed.links.items():
-        Path(f"{root}{path}").symlink_to(target)
+        make_link(os.symlink, target, f"{root}{path}")
     for path, text in placed.files.items():
         here = Path(f"{root}{path}")
         here.write_text(text)

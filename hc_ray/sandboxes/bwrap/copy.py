@@ -148,4 +148,5 @@ def _copy_data(source: int, target: int, size: int) -> None:
             at += len(part)
         if at < end:
             break  # cut shorter meanwhile
-    os.ftruncate(target, size)
+    if at < size:
+        os.ftruncate(target, size)
