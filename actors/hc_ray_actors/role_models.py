@@ -170,7 +170,7 @@ def _common(seen: Sequence[Capabilities]) -> Capabilities | None:
     """What all of an engine's servers can do."""
     if not seen:
         return None
-    weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
+    weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools")}
     contexts = [one.context or WHOLE_CONTEXT for one in seen] if any(one.context for one in seen) else []
     refused = tuple(dict.fromkeys(name for one in seen for name in one.refused))
     return seen[0].model_copy(update={**weakest, "context": min(contexts, default=None), "refused": refused})

@@ -15,11 +15,8 @@ class Capabilities(Value):
     """What an engine was seen to do, probed at start and recorded."""
 
     seed: bool = False
-    schema_: bool = False
     completion: bool = True
     chat: bool = True
-    usage: bool = False
-    """It counts tokens."""
     tools: bool = False
     """It answers with native tool calls."""
     context: int | None = None

@@ -101,8 +101,8 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
             names = f"; it lists {', '.join(list(listed)[:8])}" if listed and self.model not in listed else ""
             raise ModelError(f"{self.model} does not answer at {self.shown_url}: {answer}{names}")
         return Capabilities(
-            completion=False, usage=answer.prompt_tokens is not None, tools=bool(answer.tool_calls),
-            context=listed.get(self.model), models=tuple(listed), sampling=wanted, refused=tuple(sorted(refused)),
+            completion=False, tools=bool(answer.tool_calls), context=listed.get(self.model), models=tuple(listed),
+            sampling=wanted, refused=tuple(sorted(refused)),
         )  # fmt: skip
 
     def _open(self, *, trust_env: bool) -> anthropic.AsyncAnthropic:

@@ -118,10 +118,5 @@ def checkpoint(held: Selection | None, now: Selection) -> Selection:
         return now
     same = now.scores[before] == now.scores[now.chosen]
     alike = same and now.agreement.get(before, 0.0) >= now.agreement.get(now.chosen, 0.0)
-    return (
-        now.model_copy(
-            update={"chosen": before, "why": f"{now.why}; {before}, chosen before, is level with it and stays"}
-        )
-        if alike
-        else now
-    )
+    why = f"{now.why}; {before}, chosen before, is level with it and stays"
+    return now.model_copy(update={"chosen": before, "why": why}) if alike else now

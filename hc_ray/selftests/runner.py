@@ -57,8 +57,6 @@ def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple
     path = f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}/tests.json"
     checks = sum(test.subject.kind == "check" for test in tests)
     slow = SECONDS_PER_CHECK if checks else SECONDS_PER_TEST
-    # The driver loses patience with a candidate after two tests past their time: the rest is start-up, and tests that
-    # answer.
     timeout = 30.0 + 2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats
     drive = Exec(command=(*inside_command("driver"), path), timeout=timeout, output_limit=_REPORT_LIMIT)
     return Put(files={path: json.dumps(plan).encode()}), drive
