@@ -227,10 +227,7 @@ class Search:
             self.notes.append("nothing new was found after the verdict: it is not asked again")
             return None
         difference, living = await self.forks.hand_in(f"submission{len(self.submissions)}", made.files if made else {})
-        path = self.deliverable.path
-        there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
-        self.journal("submit", candidate=made.id if made else None, changed=list(map(spelled, difference.changed)),
-                     missing=[] if there else [path])  # fmt: skip
+        self.journal("submit", candidate=made.id if made else None, changed=list(map(spelled, difference.changed)))
         submission = Submission.of(difference.tar, id=f"{self.name}-{len(self.submissions)}", trial=self.name,
                                    task_digest=self.task.digest, living=living)  # fmt: skip
         if not self.submissions:

@@ -106,14 +106,6 @@ async def test_more_copies_of_a_best_that_fails_make_it_no_better():
     assert idle == [0, 1]
 
 
-async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
-    for path, missing in (("out.txt", []), ("log.txt", ["out.txt"])):
-        search, log = searching({path: "x\n"}, instruction="Write `/app/out.txt`.")
-        await search.hand_in()
-        assert log.actions("submit")[0].detail["missing"] == missing
-        await search.forks.close()
-
-
 @pytest.mark.parametrize(("same", "path", "one", "other"), [
     (True, "m.py", "def f():\n  return 1 # one\n", "def f():\n\n    return 1"),
     (True, "m.py", 'def f():\n    """Docs."""\n    return 1\n', "def f():\n    return 1\n"),
