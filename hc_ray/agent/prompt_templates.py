@@ -30,8 +30,9 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def role_of(name: str) -> RoleName:
-    """Whose template it is: a tester's begin with ``test``, the decomposer's is ``decompose``."""
-    return "tester" if name.startswith("test") else "decomposer" if name == "decompose" else "solver"
+    """Whose template it is: a tester's begin with ``test``."""
+    alone: dict[str, RoleName] = {"decompose": "decomposer", "meta": "meta"}
+    return "tester" if name.startswith("test") else alone.get(name, "solver")
 
 
 @cache

@@ -5,6 +5,7 @@ function of the declaration and the stored records alone, so a killed climb goes
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from hc_ray.agent.prompt_templates import template
 from hc_ray.climb import meta_reasoner, rules, tpe
 from hc_ray.climb.evaluation import Aggregates, Evaluator
 from hc_ray.climb.generation import Generation
@@ -50,7 +51,7 @@ class Climb:
         if learned_from:
             terms["learned_from"] = sorted(self._learned_from)
         if ask:
-            terms["meta_prompt"] = meta_reasoner.template().template
+            terms["meta_prompt"] = template("meta")
         declared = readable_json(terms)
         if store.exists(DECLARED) and store.read(DECLARED) != declared:
             raise OutputError(

@@ -5,11 +5,9 @@ nothing that can be used, the rules take its turn."""
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
-from string import Template
 from typing import Any
 
+from hc_ray.agent.prompt_templates import filled
 from hc_ray.climb import rules
 from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.knobs import Knob, Site
@@ -45,12 +43,6 @@ class Suggestion(Value):
     reason: str
 
 
-@cache
-def template() -> Template:
-    """Of all its prompts."""
-    return Template((Path(__file__).parent / "prompts" / "meta.txt").read_text(encoding="utf-8").rstrip("\n"))
-
-
 def ask(aggregates: Aggregates, history: Sequence[Record], knobs: Sequence[Knob], site: Site, *, seed: int) -> Prompt:
     """The question for one change."""
     text = {"type": "string", "maxLength": _REASON}
@@ -61,7 +53,8 @@ def ask(aggregates: Aggregates, history: Sequence[Record], knobs: Sequence[Knob]
         "required": ["knob", "value", "reason"],
         "additionalProperties": False,
     }
-    said = template().substitute(
+    said = filled(
+        "meta",
         aggregates=_aggregates(aggregates),
         knobs="\n".join(_knob(knob, site) for knob in knobs),
         history="\n".join(_told(one) for one in history[-_HISTORY:]) or "none yet",

@@ -135,7 +135,7 @@ async def test_what_an_agent_is_said_not_to_read_changes_none_of_its_prompts(age
 
 
 def test_each_template_belongs_to_one_role_and_changes_that_roles_prompts_alone(tmp_path, monkeypatch):
-    roles = ("tester", "decomposer", "solver")
+    roles = ("tester", "decomposer", "solver", "meta")
     texts = {path.name: path.read_text() for path in prompt_templates.PROMPTS.glob("*.txt")}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -148,7 +148,7 @@ def test_each_template_belongs_to_one_role_and_changes_that_roles_prompts_alone(
         (owned[name],) = [role for role in roles if digest(role) != before[role]]
         (tmp_path / name).write_text(text)
     assert owned["tests_file.txt"] == owned["test_chat.txt"] == "tester" and owned["own_tests.txt"] == "solver"
-    assert owned["decompose.txt"] == "decomposer" and owned["repair.txt"] == "solver"
+    assert owned["decompose.txt"] == "decomposer" and owned["repair.txt"] == "solver" and owned["meta.txt"] == "meta"
 
 
 def test_raw_is_estimated_at_one_answer_or_at_one_lineage():
