@@ -3,7 +3,6 @@
 import asyncio
 import json
 import posixpath
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextvars import Context
@@ -15,7 +14,7 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
-from hc_ray.domain.task import Task
+from hc_ray.domain.task import FULL_PATH, Task
 from hc_ray.domain.value import digest_of
 from hc_ray.spec.files import without_addresses
 from hc_ray.spec.reading import read_spec
@@ -25,7 +24,6 @@ SECONDS = 60.0
 _KEPT = 256
 _SHOWN_FILES, _SHOWN = 3, 300
 _LISTED, _NAMED = 40, 10
-_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 _NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 
@@ -87,7 +85,7 @@ async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] 
 
 def outside(spec: Spec) -> tuple[str, ...]:
     """Full paths that the instruction names and that lie outside of the workdir."""
-    paths = dict.fromkeys(posixpath.normpath(path) for path in _PATH.findall(without_addresses(spec.instruction)))
+    paths = dict.fromkeys(posixpath.normpath(path) for path in FULL_PATH.findall(without_addresses(spec.instruction)))
     inside = (spec.workdir.rstrip("/") + "/", *(f"{one}/" for one in _NOT_HERE))
     return tuple(path for path in paths if not f"{path}/".startswith(inside))[:_NAMED]
 

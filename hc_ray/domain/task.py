@@ -68,12 +68,13 @@ Grading = Literal["isolated", "shared", "separate"]
 sandbox, ``separate`` in one of an image of the verifier's own."""
 
 
-_IN_TMP = re.compile(r"(?<![\w./:~<-])/tmp/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+FULL_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+"""A full path in a text."""
 
 
 def named_in_tmp(instruction: str) -> tuple[str, ...]:
     """Paths below ``/tmp`` that an instruction names. All else there is scratch, and nobody's work."""
-    return tuple(dict.fromkeys(_IN_TMP.findall(instruction)))
+    return tuple(dict.fromkeys(path for path in FULL_PATH.findall(instruction) if path.startswith("/tmp/")))
 
 
 class Task(Value):
