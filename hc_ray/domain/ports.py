@@ -180,10 +180,10 @@ class Gradable(Sandbox, Protocol):
         """The environment variables that the image gives to whatever runs in it."""
         ...
 
-    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
+    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> bytes:
         """Run ``inside/grading/shared.py`` out of the reach of all that lives in the sandbox, with ``order`` (one line)
-        as its input: what it wrote to standard output and error, at most ``limit`` bytes. What runs past ``timeout``
-        ends with the sandbox."""
+        as its input: what it wrote to standard output, at most ``limit`` bytes. What runs past ``timeout`` ends with
+        the sandbox."""
         ...
 
 

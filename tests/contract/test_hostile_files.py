@@ -200,4 +200,4 @@ async def test_a_grading_that_is_stopped_from_inside_is_given_up_with_its_sandbo
         await leaves(box, _STOP)
         await asyncio.sleep(3)
         async with asyncio.timeout(100):
-            assert (await box.sealed(b"{}", timeout=240, limit=1000))[0] == b"" and not box.alive
+            assert await box.sealed(b"{}", timeout=240, limit=1000) == b"" and not box.alive

@@ -172,7 +172,7 @@ class Grading:
         nonce = secrets.token_hex(16)
         environ = dict(await self.sandbox.environment())
         line = json.dumps({**order, "nonce": nonce, "environ": environ}).encode()
-        out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
+        out = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
         return answer(out, nonce)
 
 

@@ -277,20 +277,20 @@ class DockerSandbox(Lifecycle):
     async def environment(self) -> Mapping[str, str]:
         return await self._ground.call(self._variables, machinery=True)
 
-    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
+    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> bytes:
         return await self._ground.call(self._sealed, order, timeout, limit)
 
-    def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
+    def _sealed(self, order: bytes, timeout: float, limit: int) -> bytes:
         self._check_alive()
         try:
             wire = self._start_inside("shared")
-        except DaemonRefusal as refusal:  # what lives here has ended it, or left no room for a process
+        except DaemonRefusal:  # what lives here has ended it, or left no room for a process
             self._check_daemon()
             self.kill("it took no more commands")
-            return b"", str(refusal).encode()
+            return b""
         asked = order + b"\n"
         said = docker_shared.listen(wire, asked, timeout=timeout, limit=limit, stopped=self._is_stopped)
-        if not said[0]:
+        if not said:
             # It is stopped, or was killed by what lives here: nothing of it may go on.
             self._check_daemon()
             self.kill("its grading left no answer")

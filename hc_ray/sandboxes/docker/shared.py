@@ -96,18 +96,16 @@ def options(
     return host, {**config, "entrypoint": sealed(config["entrypoint"]), "environment": UNREAD}
 
 
-def listen(
-    wire: socket.socket, asked: bytes, *, timeout: float, limit: int, stopped: Callable[[], bool]
-) -> tuple[bytes, bytes]:
-    """Send what is asked and read what Docker frames until the end or the deadline: standard output and error."""
-    streams = {1: bytearray(), 2: bytearray()}
-    pending, until = bytearray(), time.monotonic() + timeout
+def listen(wire: socket.socket, asked: bytes, *, timeout: float, limit: int, stopped: Callable[[], bool]) -> bytes:
+    """Send what is asked and read what Docker frames until the end or the deadline: the standard output."""
+    said, pending, until = bytearray(), bytearray(), time.monotonic() + timeout
     with contextlib.suppress(ValueError):
         for data in heard(wire, asked, lambda: until, stopped):
             pending += data
             for kind, payload in take_payloads(pending):
-                streams[kind] += payload[: max(0, limit - len(streams[kind]))]
-    return bytes(streams[1]), bytes(streams[2][:2000])
+                if kind == 1:
+                    said += payload[: max(0, limit - len(said))]
+    return bytes(said)
 
 
 def changes(
