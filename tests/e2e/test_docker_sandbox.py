@@ -255,7 +255,7 @@ async def test_a_difference_is_whole_also_after_somebody_removed_the_container_t
     await box.difference()
     await shell(box, "rm /etc/debian_version; chmod 600 /etc/issue")
     own = daemon.inspected(box.container)["Config"]["Labels"]["hc-ray.place"]
-    [image] = [one for one, told, _ in daemon.containers(f"hc-ray.place={own}") if told["hc-ray.name"] == "baseline"]
+    [image] = [one for one, told in daemon.containers(f"hc-ray.place={own}") if told["hc-ray.name"] == "baseline"]
     daemon.remove(image)
     found = await box.difference()
     assert (found.changed, found.deleted) == (("/app/data.txt", "/etc/issue"), ("/etc/debian_version",))

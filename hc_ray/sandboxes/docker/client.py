@@ -7,7 +7,7 @@ import json
 import socket
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from hc_ray.sandboxes.docker.connection import CALL_SECONDS, WALK_SECONDS, faults
@@ -109,11 +109,17 @@ class Daemon(ImageCalls):
                     raise
                 time.sleep(0.1 * 2**attempt)  # a mount that is still busy comes free in a moment
 
-    def containers(self, label: str, *, size: bool = False) -> list[tuple[str, dict[str, str], int]]:
-        """Id, labels and (with ``size``) bytes of the writable layer of all containers with a label, running or not."""
+    def containers(self, label: str) -> list[tuple[str, dict[str, str]]]:
+        """Id and labels of all containers with a label, running or not."""
         with faults("listing containers"):
-            found = self._api.containers(all=True, size=size, filters={"label": label})
-        return [(one["Id"], one.get("Labels") or {}, int(one.get("SizeRw") or 0)) for one in found]
+            found = self._api.containers(all=True, filters={"label": label})
+        return [(one["Id"], one.get("Labels") or {}) for one in found]
+
+    def sizes(self, containers: Iterable[str]) -> dict[str, int]:
+        """Bytes of the writable layer of each."""
+        with faults("listing containers"):
+            found = self._api.containers(all=True, size=True, filters={"id": list(containers)})
+        return {one["Id"]: int(one.get("SizeRw") or 0) for one in found}
 
     def changes(self, container: str) -> dict[str, int]:
         """``docker diff``: path → 0 modified, 1 added, 2 deleted. Raises ``ValueError`` where processes inside nested

@@ -32,7 +32,6 @@ class Ticket(Value):
     """What a verifier's place needs to take a container over."""
 
     container: str
-    place: str
     fork_image: str | None
     touched: dict[str, Touch]
     """What was touched before the container's own image was committed."""
@@ -242,8 +241,7 @@ class DockerSandbox(Lifecycle):
         with self._lock:
             self._check_alive()
             self._closed = True
-        facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
-        ticket = Ticket(**facts, touched=touched)
+        ticket = Ticket(container=self.container, fork_image=self._fork_image, touched=touched)
         self._lineage.end()
         self._ground.leave(self.container)  # which goes on holding it, and has nothing to reach it by
         return ticket.model_dump_json()

@@ -21,7 +21,7 @@ def reap(*, dry: bool = False) -> list[str]:
             return is_leftover(f"{labels.get(OWNER_LABEL, '')}@{labels.get(MACHINE_LABEL, '')}", own=own)
 
         removed = []
-        for container, labels, _ in daemon.containers(OWNER_LABEL):
+        for container, labels in daemon.containers(OWNER_LABEL):
             if dead(labels):
                 if not dry:
                     daemon.remove(container)

@@ -30,8 +30,6 @@ class DockerPlace:
         self.images = Exchange(self._ground)
         self._watch_lock = threading.Lock()
         self._watchdog: DiskWatchdog | None = None
-        self._givers: set[str] = set()
-        """Places whose sandboxes were taken over here: their containers bear those places' labels."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> DockerSandbox:
         if reason := self.refuses(task):
@@ -48,12 +46,8 @@ class DockerPlace:
     def _begin_watch(self) -> None:
         with self._watch_lock:
             if self._watchdog is None:
-                self._watchdog = DiskWatchdog(self._ground, self._places, WATCH_SECONDS)
+                self._watchdog = DiskWatchdog(self._ground, WATCH_SECONDS)
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
-
-    def _places(self) -> tuple[str, ...]:
-        """Whose labels the containers of this place bear."""
-        return (self._ground.id, *self._givers)
 
     async def prepare(self, task: Task) -> None:
         if reason := self.refuses(task):
@@ -84,7 +78,6 @@ class DockerPlace:
 
     def _adopt(self, task: Task, given: Ticket) -> DockerSandbox:
         sandbox = DockerSandbox.taken_over(self._ground, task, self._ground.images.of(task), given)
-        self._givers.add(given.place)
         self._begin_watch()
         return sandbox
 
@@ -124,7 +117,7 @@ class DockerPlace:
         ground.let_all_go()
         if ground.used:
             mine = f"{PLACE_LABEL}={ground.id}"
-            for container, _, _ in ground.daemon.containers(mine):
+            for container, _ in ground.daemon.containers(mine):
                 ground.daemon.remove(container)
             remove_forks(ground.daemon, {image for image, _ in ground.daemon.images(mine)})
             for network, _ in ground.daemon.networks(mine):

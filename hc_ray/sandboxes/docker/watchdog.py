@@ -9,13 +9,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
+from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.values import DiskFull
 from hc_ray.sandboxes.inside import processes
 from hc_ray.sandboxes.tree_size import folder_size, threads_of, unlinked_size
@@ -34,9 +34,9 @@ MOST_PATHS = 500_000
 class DiskWatchdog:
     """Looks at the containers of one place until the place closes."""
 
-    def __init__(self, ground: Ground, places: Callable[[], Collection[str]], seconds: float) -> None:
-        """``places``: whose labels the containers bear. ``seconds``: after which all are looked at, pulled or not."""
-        self._ground, self._places, self._seconds = ground, places, seconds
+    def __init__(self, ground: Ground, seconds: float) -> None:
+        """``seconds``: after which all are looked at, pulled or not."""
+        self._ground, self._seconds = ground, seconds
         self._folders: dict[str, list[Path]] = {}
         self._ending: set[str] = set()
         threading.Thread(target=self._run, name="docker-disk", daemon=True).start()
@@ -63,7 +63,7 @@ class DiskWatchdog:
         if not housed:
             return
         self._folders = {key: folders for key, folders in self._folders.items() if key in housed}
-        told = {} if reads_folders(self._ground.facts()) else self._told()
+        told = {} if reads_folders(self._ground.facts()) else self._ground.daemon.sizes(housed)
         sizes = {}
         for container, sandbox in housed.items():
             with suppress(SandboxError, OSError):
@@ -75,12 +75,6 @@ class DiskWatchdog:
             most = max(sizes, key=lambda container: sizes[container])
             if sizes[most] >= DISK_STEP:  # who holds less has not taken it: that was somebody else on this machine
                 self._kill(most, housed[most], "the disk ran short, and it held most")
-
-    def _told(self) -> dict[str, int]:
-        """Bytes in each container's writable layer, as the daemon counts them."""
-        daemon = self._ground.daemon
-        labels = [f"{PLACE_LABEL}={place}" for place in self._places()]
-        return {container: size for label in labels for container, _, size in daemon.containers(label, size=True)}
 
     def _measured(self, container: str, sandbox: "Lifecycle", told: dict[str, int], signs: Signs) -> tuple[int, str]:
         """What a container holds, and what is wrong with that."""

@@ -99,9 +99,9 @@ class Init:
             last = min((moment for _, moment, _ in self.leaders.values()), default=None)
             wait = 1.0 if last is None else max(0.0, min(1.0, last - time.monotonic()))
             self.watch.turn(wait)
-            for end, (number, moment, _) in list(self.leaders.items()):
+            for number, moment, _ in self.leaders.values():
                 if time.monotonic() > moment:
-                    self._give_up(end, number)
+                    self._give_up(number)
             processes.reap()
 
     def _receive(self, requests: int) -> None:
@@ -142,8 +142,7 @@ class Init:
             return
         survived, whole = buffer[:1] != b"\0", buffer[1:]
         if not is_frame(whole):
-            self._give_up(end, number)
-            return
+            self._give_up(number)
         processes.write_all(self.replies, whole)
         if survived:
             os._exit(1)
@@ -151,7 +150,7 @@ class Init:
         os.close(end)
         del self.leaders[end]
 
-    def _give_up(self, end: int, number: int) -> None:
+    def _give_up(self, number: int) -> None:
         """A leader died or is silent: end, and with this process everything inside."""
         self._send(id=number, lost=True)
         os._exit(1)
