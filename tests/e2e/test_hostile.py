@@ -19,6 +19,7 @@ from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Environment, Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker import watchdog as docker_watchdog
+from hc_ray.sandboxes.docker.client import Daemon
 from tests.fakes import attacks
 from tests.fakes.figures import tell
 from tests.fakes.machine import Watch, running, seconds_until_gone
@@ -172,6 +173,18 @@ async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folder
             ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.DISK[attack]], timeout=60)
         assert ended.exit_code is None and b"the sandbox was killed" in ended.stderr, ended
         assert machine.disk_mib < STORAGE_MB + ROOM_MIB
+
+
+@pytest.mark.docker
+async def test_the_disk_is_kept_of_a_sandbox_that_was_taken_over_too(public_root, monkeypatch):
+    monkeypatch.setattr(docker_watchdog, "reads_folders", lambda facts: False)
+    monkeypatch.setattr(Daemon, "written_folders", lambda daemon, container: [])
+    task = TASK.model_copy(update={"grading": "shared"})
+    async with closing("docker", public_root) as giver, closing("docker", public_root) as taker:
+        given = await giver.create(task, "given")
+        box = await taker.adopt(task, await given.hand_over())
+        ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.DISK["disk filler"]], timeout=60)
+        assert ended.exit_code is None and b"the sandbox was killed" in ended.stderr, ended
 
 
 async def test_the_shared_memory_folder_has_a_size(box):

@@ -35,7 +35,7 @@ class ImageFacts(Value):
     id: str
     workdir: str
     layers: tuple[str, ...] = ()
-    """The SHA-256 of each layer, lowest first; empty where nobody asked."""
+    """The SHA-256 of each layer, lowest first."""
     digests: tuple[str, ...] = ()
     """``name@sha256:…``: what registries call it, as far as it came from one."""
     user: str = ""
