@@ -1,6 +1,7 @@
 """A server without completions is asked in the chat form alone, and one without chat in the other, from the plan on."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -147,9 +148,12 @@ async def test_harbors_trials_and_tools_that_ask_in_this_process_look_at_a_serve
         asked = len(server.bodies())
         async with answering(models, looked) as roles:
             assert asked > 1 and len(server.bodies()) == asked and roles["solver"].model
-        _, endpoints = await harbor_trial._Roles._look(config)
+        trials = harbor_trial._Roles()
+        (_, first), (_, second) = await asyncio.gather(
+            *(trials.of(config, harbor_trial.Spent(SimpleNamespace())) for _ in "ab")
+        )
         assert len(server.bodies()) == 2 * asked
-    assert [endpoint.capabilities["chat"] for endpoint in endpoints.values()] == [True]
+        assert first["solver"].model is not second["solver"].model, "each trial counts what it has asked itself"
 
 
 async def test_an_engine_without_a_plan_takes_its_profile_s_sampling():

@@ -2,28 +2,29 @@
 context are told. Knows Harbor by what it is handed alone."""
 
 import asyncio
+import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.agent.role import Exchange, RoleModel, together
+from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
+from hc_ray.domain.config import RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import changed, digest_of, readable_json
-from hc_ray.engines.speed import request_seconds
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.search.orchestrate import Silence, solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.trajectory import trajectory
 from hc_ray_actors.driver.trial_record import outcome_metadata
-from hc_ray_actors.engine import Endpoint, Engine, open_model
 from hc_ray_actors.integrations.harbor_sandbox import HarborPlace
+from hc_ray_actors.jobs.answering import answering
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 Style = Literal["hc", "raw"]
@@ -52,24 +53,20 @@ class _Roles:
     """The models of a config, each server looked at once in a process, however many trials it runs."""
 
     def __init__(self) -> None:
-        self._planned: dict[str, asyncio.Task[tuple[PlannedConfig, dict[EngineConfig, Endpoint]]]] = {}
+        self._planned: dict[str, asyncio.Task[tuple[PlannedConfig, dict[RoleName, RoleModel]]]] = {}
+        self._opened = contextlib.AsyncExitStack()
+        """Engines, as long as Harbor's event loop lives."""
 
     async def of(self, config: SweepConfig, spent: "Spent") -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:
         key = digest_of(config.model_dump(mode="json"))
         if key not in self._planned or (self._planned[key].done() and self._planned[key].exception()):
-            self._planned[key] = asyncio.ensure_future(self._look(config))
-        one, endpoints = await asyncio.shield(self._planned[key])
-        roles: dict[RoleName, RoleModel] = {}
-        for role, (engine, profile, digest) in one.models.items():
-            model = open_model(engine, endpoints[engine], timeout=request_seconds(engine, profile.context_tokens))
-            roles[role] = RoleModel(Counted(model, role, spent), profile, digest, engine.label)
-        return one, together(roles)
+            self._planned[key] = asyncio.ensure_future(self.look(config))
+        one, roles = await asyncio.shield(self._planned[key])
+        return one, {role: spent.counted(role, asked) for role, asked in roles.items()}
 
-    @staticmethod
-    async def _look(config: SweepConfig) -> tuple[PlannedConfig, dict[EngineConfig, Endpoint]]:
+    async def look(self, config: SweepConfig) -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:
         ((one,), _) = await asyncio.to_thread(lambda: settle(drafts(config)))
-        engines = {engine for engine, _, _ in one.models.values()}
-        return one, {engine: await Engine(engine, next(iter(one.seen[engine]), None)).start() for engine in engines}
+        return one, await self._opened.enter_async_context(answering(one.models, one.seen))
 
 
 _ROLES = _Roles()
@@ -81,7 +78,11 @@ class Spent:
     def __init__(self, context: Any) -> None:
         self._context = context
         self.exchanges: list[Exchange] = []
-        self.models: list[Model] = []
+
+    def counted(self, role: str, asked: RoleModel) -> RoleModel:
+        """The role, with what it and its fellows are asked told here."""
+        fellows = tuple(self.counted(role, one) for one in asked.others)
+        return replace(asked, model=Counted(asked.model, role, self), others=fellows)
 
     def add(self, role: str, prompt: Prompt, answer: Completion) -> None:
         self.exchanges.append(Exchange(owner=role, prompt=prompt, completion=answer))
@@ -94,7 +95,6 @@ class Counted:
 
     def __init__(self, model: Model, role: str, spent: Spent) -> None:
         self._model, self._role, self._spent = model, role, spent
-        spent.models.append(model)
 
     async def complete(self, prompt: Prompt) -> Completion:
         answer = await self._model.complete(prompt)
@@ -153,9 +153,6 @@ class HarborTrial:
             if outcome is None:
                 written["steps"][-1]["message"] = "cut off; what the lineage had done by then is graded"
             (logs / "trajectory.json").write_bytes(readable_json(written))
-            for model in spent.models:
-                if close := getattr(model, "aclose", None):
-                    await close()
 
 
 def _task(instruction: str, environment: Any, workdir: str) -> Task:
