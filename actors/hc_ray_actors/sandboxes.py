@@ -94,12 +94,9 @@ class Sandboxes(SandboxActor):
         await self.fork(handle, parent, name)
         try:
             for step in steps:
-                if isinstance(step, Exec):
-                    asked = time.monotonic()
-                    async with self._slots.one():
-                        waited += time.monotonic() - asked
-                        answer = await step.on(self._find(handle))
-                else:
+                asked = time.monotonic()
+                async with self._slots.one() if isinstance(step, Exec) else contextlib.nullcontext():
+                    waited += time.monotonic() - asked
                     answer = await step.on(self._find(handle))
             return Forked(answer, time.monotonic() - began - waited)
         finally:

@@ -20,6 +20,7 @@ from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
 from hc_ray.blind.sealing.folders import new_task as new_task
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
+from hc_ray.blind.sealing.split import Split as Split
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split

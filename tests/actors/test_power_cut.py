@@ -147,7 +147,7 @@ def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_is_kept_beside_th
     before, stage, plan = half.read_bytes(), Stage(), plan_of(cut, 4)
     (note,) = plan.notes
     assert re.fullmatch(r"2 results cannot be read \(t0__\w+, t1__\w+\): those trials run again", note)
-    assert (len(plan.finished), plan.unscored) == (2, ())
+    assert (plan.done, plan.found.unscored) == (2, ())
     summary, _ = run(plan, stage)
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
     assert sorted(name for method, name in stage.calls if method == "solve") == ["t0", "t1"]
@@ -166,7 +166,7 @@ def test_the_plan_of_a_resume_holds_that_line(tmp_path):
         results.write_sweep(store, plan, 0)
         store.write(f"trials/{plan.trials[0].name}/result.json", b"")
         again = prepare(config, resume=True)
-    assert (again.done, again.torn) == (0, (plan.trials[0].name,))
+    assert (again.done, again.found.torn) == (0, (plan.trials[0].name,))
     assert [note for note in again.notes if "runs again" in note]
 
 
@@ -179,7 +179,7 @@ def test_an_empty_result_on_an_object_store_is_not_finished_and_no_result_is_fet
     monkeypatch.setattr(SweepStore, "locks", property(lambda store: False))
     original = SweepStore.read
     monkeypatch.setattr(SweepStore, "read", lambda store, path: read.append(path) or original(store, path))
-    assert len(plan_of(cut, 4).finished) == 3  # one that is cut off cannot be there: it is whole or absent
+    assert plan_of(cut, 4).done == 3  # one that is cut off cannot be there: it is whole or absent
     assert [path for path in read if path.endswith("result.json")] == []
 
 

@@ -44,7 +44,7 @@ def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_withou
     assert before["agent_result"]["n_input_tokens"] == 30
 
     plan = plan_of(out)
-    assert len(plan.unscored) == 1
+    assert len(plan.found.unscored) == 1
     mended = Stage()
     summary, _ = run(plan, mended)
     assert (summary.done, summary.unscored) == (2, 0) and mended.count("solve") == 0 and mended.count("grade") == 1
@@ -52,7 +52,7 @@ def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_withou
     assert after["verifier_result"]["rewards"] == {"reward": 1.0}
     assert after["agent_result"]["metadata"]["score"] == 1099.0
     assert after["agent_result"]["n_input_tokens"] == 30 and attempts_of(after) == attempts_of(before)
-    assert not list(out.glob("trials/*/exception.txt")) and plan_of(out).unscored == ()
+    assert not list(out.glob("trials/*/exception.txt")) and plan_of(out).found.unscored == ()
 
 
 def test_a_verdict_is_never_asked_for_twice_even_when_its_trial_dies_of_it(tmp_path):

@@ -288,7 +288,7 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
     found = reconcile(str(out), config, "s", (out / "sweep.json").exists(), names)
     return Plan(
         out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
-        sealed_digest="s", taken=tuple(taken), refused=(), trials=tuple(keys), **dict(found), notes=found.notes,
+        sealed_digest="s", taken=tuple(taken), refused=(), trials=tuple(keys), found=found, notes=found.notes,
         models={"solver": (engine, Profile(), "m")}, sandbox="bwrap", sandbox_why="fake", place="laptop",
     )  # fmt: skip
 

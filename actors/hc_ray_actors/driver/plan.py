@@ -21,10 +21,10 @@ from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.estimate import expected_seconds, expected_tokens
 from hc_ray_actors.driver.nodes import BackendsOfNodes, SeenNode, look
-from hc_ray_actors.driver.resumption import reconcile
+from hc_ray_actors.driver.resumption import Found, reconcile
 from hc_ray_actors.driver.task_choice import (
-    Split,
     dataset_folder,
+    dataset_home,
     fixed_split,
     hint_is_general,
     placed,
@@ -33,7 +33,7 @@ from hc_ray_actors.driver.task_choice import (
 )
 from hc_ray_actors.engine_places import has_place
 from hc_ray_actors.role_models import Planned
-from hc_ray_actors.verifiers import SealedDataset
+from hc_ray_actors.verifiers import SealedDataset, Split
 
 
 class Plan(Value):
@@ -60,12 +60,8 @@ class Plan(Value):
     tuned_on: tuple[str, ...] = ()
     """Names of the tasks on whose verdicts the config was chosen; empty for one that nobody exported."""
     trials: tuple[TrialKey, ...]
-    finished: tuple[str, ...] = ()
-    """Names of the trials that are already there, with a verdict."""
-    unscored: tuple[str, ...] = ()
-    """Names of those that are there without a verdict: they are tried again, with the evidence of what failed."""
-    torn: tuple[str, ...] = ()
-    """Names of those whose result cannot be read: they run again."""
+    found: Found = Found()
+    """What an earlier start left."""
     models: dict[RoleName, Planned]
     """Role → engine, profile, digest of model and profile, of the first config; empty when no agent asks a model."""
     holdout_looks: int = 0
@@ -86,7 +82,7 @@ class Plan(Value):
 
     @property
     def done(self) -> int:
-        return len(self.finished)
+        return len(self.found.finished)
 
     @property
     def asked(self) -> tuple[Planned, ...]:
@@ -152,9 +148,9 @@ def prepare(
         refused=tuple(refused),
         holdout=tuple(task.digest for task in tasks if split and task.name in split.holdout),
         trials=tuple(trials),
-        **dict(found),
+        found=found,
         models=models,
-        holdout_looks=split.looks if split else 0,
+        holdout_looks=verifiers.count_looks(dataset_home(folder)) if split else 0,
         estimated_tokens=tokens if models else 0,
         estimated_seconds=expected_seconds(tokens, len(open_trials), models),
         arms=arms,
@@ -190,9 +186,11 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
         "given": _given(config),
         "configs": configs,
         "trials": tuple(trials),
+        "found": found,
+        "models": configs[0].models,
         "notes": told,
     }
-    return plan.model_copy(update={**own, **dict(found), "models": configs[0].models})
+    return plan.model_copy(update=own)
 
 
 def _trials(

@@ -27,7 +27,7 @@ TOLD = {"given", "dataset", "refused", "tuned_on", "sealed_digest", "sandbox", "
 
 def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     """``sweep.json``: written once; a resume finds it there, and sets aside what an earlier start lost half-written."""
-    set_aside(store, plan.torn)
+    set_aside(store, plan.found.torn)
     if store.exists("sweep.json"):
         return
     config = comparable(plan.config)

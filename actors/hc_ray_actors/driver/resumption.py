@@ -27,7 +27,7 @@ class Found(Value):
     finished: tuple[str, ...] = ()
     """Names of the trials that have a verdict."""
     unscored: tuple[str, ...] = ()
-    """Names of those that have a result without one: they are tried again."""
+    """Names of those that have a result without one: they are tried again, with the evidence of what failed."""
     torn: tuple[str, ...] = ()
     """Names of those whose result was lost half-written, with a machine's power: they run again as if it were not
     there."""

@@ -106,7 +106,7 @@ class _Sweep:
         self._censor = Censor(secret_values(named=named))
         self._problems: list[str] = []
         self._crew: Crew | None = None
-        self._again = set(plan.unscored)
+        self._again = set(plan.found.unscored)
         """Trials whose result is still that of an earlier start, which had no verdict."""
         self._leaks = LeakScan(lambda: self._crew)
         self._tracking = Tracking(plan, self._store, lambda told: self._leaks.look("", [told]))
@@ -125,7 +125,7 @@ class _Sweep:
 
     def todo(self, max_trials: int | None) -> list[TrialKey]:
         """The trials that are still missing, at most ``max_trials`` of them."""
-        finished = set(self._plan.finished)
+        finished = set(self._plan.found.finished)
         return [key for key in self._plan.trials if key.name not in finished][:max_trials]
 
     def start_cluster(self, address: str | None) -> None:

@@ -9,7 +9,7 @@ from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.reports.report import stored_json
 from hc_ray.sandboxes.bwrap import command as bwrap_command
@@ -17,7 +17,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import Backends, Choice, choose, open_place
-from hc_ray_actors.verifiers import SealedDataset
+from hc_ray_actors.verifiers import SealedDataset, Split
 
 
 def dataset_folder(name: str) -> Path:
@@ -51,13 +51,6 @@ def dataset_home(folder: Path) -> Path:
     return folder.parent if (folder / "task.toml").is_file() else folder
 
 
-class Split(Value):
-    """The fixed split of a dataset."""
-
-    holdout: frozenset[str]
-    looks: int
-
-
 def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, refines: bool) -> Split | None:
     """The fixed split of a dataset, checked against the tasks as they are. ``refines``: some config asks for further
     verdicts."""
@@ -84,7 +77,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, r
         raise ConfigError(
             f"{folder.name} is a holdout task: a model runs on it only with --split holdout, and the look is counted"
         )
-    return Split(holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
+    return split
 
 
 def select(

@@ -53,7 +53,7 @@ class Journeys:
         self._configs = {one.hash: one.name for one in plan.configs}
         self._chores = Chores(plan.config.retries, crew, tell=self._tell)
         self.close = self._chores.close
-        self._retried = set(plan.unscored)
+        self._retried = set(plan.found.unscored)
         self._troubled: set[asyncio.Task[Any]] = set()
         """Trials with an attempt that failed."""
 

@@ -40,7 +40,7 @@ class SweepEvaluator:
         self._incumbent = next((cell.solver for cell in cells if cell.arm == CONTROL), self._incumbent)
         plan = self._prepared(cells)
         store = SweepStore(plan.out)
-        if {key.name for key in plan.trials} - (store.finished() - set(plan.torn)):
+        if {key.name for key in plan.trials} - (store.finished() - set(plan.found.torn)):
             left = tokens - sum(one.tokens for one in _outcomes(store, plan).values())
             if left > 0:
                 self._run(plan, left, _purpose(cells))
@@ -94,7 +94,7 @@ def _purpose(cells: Sequence[Cell]) -> str:
 
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:
     """Of a sweep's trials so far, by hash of the solver's config, task and seed."""
-    there = store.finished() - set(plan.torn)
+    there = store.finished() - set(plan.found.torn)
     return {
         (key.solver.hash, key.task, key.seed): outcome_of(result_of(store, key.name))
         for key in plan.trials
