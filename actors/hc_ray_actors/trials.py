@@ -47,10 +47,8 @@ class RoleSetup(Value):
 
     engine: EngineConfig
     endpoints: tuple[Endpoint | None, ...]
-    """A replica each; None for one that is not up."""
+    """A replica each; None for one that gets nothing new."""
     profile: Profile
-    draining: frozenset[int] = frozenset()
-    """Replicas that end what they have in hand, and get nothing new."""
     digest: str
     """Digest of model and profile, as in the trial's key."""
 
@@ -107,10 +105,8 @@ class Trials(Addressee):
         since configs may have engines of their own."""
         if roles != self._roles:
             self._roles = dict(roles)
-            draining = {(setup.engine, index) for setup in roles.values() for index in setup.draining}
-            for name, queue in self._queues.items():
+            for queue in self._queues.values():
                 queue.shunned_until = 0.0  # who failed before may be another now
-                queue.draining = name in draining
         self._place.arrange(stations)
 
     async def start(self, key: TrialKey, task: Task) -> None:
@@ -238,8 +234,7 @@ class Trials(Addressee):
         engine = self._roles[role].engine
         if (engine, index) not in self._queues:
             name = engine.label if engine.replicas == 1 else f"{engine.label} {index + 1}"
-            queue = self._queues[engine, index] = self._activities.engine(name, engine.parallel)
-            queue.draining = index in self._roles[role].draining
+            self._queues[engine, index] = self._activities.engine(name, engine.parallel)
         return self._queues[engine, index]
 
     def role(self, role: str, index: int) -> RoleModel:

@@ -1,11 +1,17 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError
+from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.asking.activity import SHUNNED_SECONDS, Activities
 from hc_ray_actors.asking.meter import Meter, replica
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver.crew.replicas import Replicas
+from hc_ray_actors.engine import Endpoint
 
 PROMPT = Prompt(role="solver", purpose="test", text="x" * 300, max_tokens=50)
 
@@ -22,6 +28,13 @@ class Server:
         if self.dead:
             raise EngineError("gone")
         return Completion(text="a", prompt_tokens=100, completion_tokens=5, finish_reason="stop", seconds=0.0)
+
+
+class Stand:
+    """A post, as ``Replicas`` sees it."""
+
+    def __init__(self, node: str) -> None:
+        self.node, self.state = node, "ready"
 
 
 @pytest.fixture
@@ -48,8 +61,6 @@ def test_no_replica_gets_more_than_a_quarter_above_the_mean_and_one_that_takes_n
     for number in range(400):
         loads[replica(f"task{number % 7}", loads)] += 100 + number % 50
     assert loads[1] is None and max(filter(None, loads)) <= 1.25 * (sum(filter(None, loads)) / 4) + 150
-    with pytest.raises(EngineError, match="no replica"):
-        replica("t", [None, None])
 
 
 async def test_tokens_in_hand_are_counted_from_the_question_to_the_answer_and_decide_who_is_asked(world):
@@ -84,16 +95,20 @@ async def test_what_a_dead_replica_had_in_hand_another_answers_and_it_gets_nothi
     assert servers[0].asked == 3 and sum(server.asked for server in servers) == 7
 
 
-async def test_a_replica_that_drains_ends_what_it_has_and_gets_nothing_new(world):
-    servers, queues, meter, _ = world
-    asked = asyncio.ensure_future(meter.complete(PROMPT))
-    await asyncio.sleep(0)
-    queues[0].draining = True
-    for server in servers:
-        server.may.set()
-    await asyncio.gather(asked, meter.complete(PROMPT))
-    assert servers[0].asked == 1 and sum(server.asked for server in servers) == 2
-    for queue in queues:
-        queue.draining = True
-    with pytest.raises(EngineError, match="takes requests"):
-        await meter.complete(PROMPT)
+def test_an_engine_on_a_node_that_will_leave_is_told_of_only_where_there_is_no_other():
+    engine, leaving = EngineConfig(kind="server", command="vllm", replicas=2), {"a"}
+    plan = SimpleNamespace(asked=[(engine, Profile(), "m")])
+    roster = SimpleNamespace(leaves=lambda post: post.node in leaving)
+    replicas = Replicas(plan, InProcess(), roster)
+    posts = [Stand(node) for node in "ab"]
+    replicas._posts[engine] = posts
+    replicas._endpoints = {post: Endpoint(base_urls=(post.node,), model="m") for post in posts}
+
+    def told():
+        return [endpoint and endpoint.base_urls[0] for endpoint in replicas.roles()["m"].endpoints]
+
+    assert told() == [None, "b"]
+    leaving.add("b")
+    assert told() == ["a", "b"]
+    posts[0].state = "resting"
+    assert told() == [None, "b"]

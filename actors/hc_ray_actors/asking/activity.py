@@ -220,8 +220,6 @@ class EngineQueue:
         self.name, self.slots, self.busy = name, slots, 0
         self.outstanding = 0
         """Tokens of the requests that it has in hand or that wait for it: their prompts, and what they ask for."""
-        self.draining = False
-        """It ends what it has in hand, and gets nothing new."""
         self.shunned_until = 0.0
         self.account = Account()
         self._activities = activities

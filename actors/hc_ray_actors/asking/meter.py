@@ -121,7 +121,7 @@ class Meter:
             except EngineError:
                 queue.failed()
                 asked.add(id(queue))
-                if all(id(other) in asked or other.draining or other.shunned for _, other in self._replicas()):
+                if all(id(other) in asked or other.shunned for _, other in self._replicas()):
                     raise
         read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
         queue.account.answered(read, answer.cached_tokens or 0, written, self._activity.now() - began)
@@ -129,9 +129,9 @@ class Meter:
 
     def _chosen(self) -> Replica:
         replicas = self._replicas()
-        taking = [None if queue.draining else queue.outstanding for _, queue in replicas]
-        well = [None if queue.shunned else load for load, (_, queue) in zip(taking, replicas, strict=True)]
-        return replicas[replica(self._task, taking if well.count(None) == len(well) else well)]
+        well = [None if queue.shunned else queue.outstanding for _, queue in replicas]
+        loads = well if any(load is not None for load in well) else [queue.outstanding for _, queue in replicas]
+        return replicas[replica(self._task, loads)]
 
     async def count_tokens(self, text: str) -> int:
         return await self._chosen()[0].count_tokens(text)
@@ -140,11 +140,8 @@ class Meter:
 def replica(task_digest: str, loads: Sequence[int | None], *, factor: float = 1.25) -> int:
     """Which replica of an engine a task's prompts go to: consistent hashing with bounded loads (Mirrokni et al. 2016).
     All candidates of a task share one replica's prefix cache, unless that has more than ``factor`` × the mean load in
-    hand, in tokens. None in ``loads`` is a replica that takes nothing. Raises ``EngineError`` where no other is
-    left."""
+    hand, in tokens. None in ``loads``, but for one at least, is a replica that takes nothing."""
     able = {index: load for index, load in enumerate(loads) if load is not None}
-    if not able:
-        raise EngineError("no replica of the engine takes requests any more")
     bound = math.ceil(factor * (sum(able.values()) + 1) / len(able))
     ranked = sorted(able, key=lambda index: hashlib.sha256(f"{task_digest}:{index}".encode()).digest(), reverse=True)
     return next(index for index in ranked if able[index] < bound)

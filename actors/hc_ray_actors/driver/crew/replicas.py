@@ -66,18 +66,13 @@ class Replicas:
             await asyncio.gather(*(post.check() for post in posts), return_exceptions=True)
 
     def roles(self) -> dict[str, RoleSetup]:
-        """How each model that some config names for a role is reached now, by the digest of model and profile."""
+        """How each model that some config names for a role is reached now, by the digest of model and profile. A
+        replica on a node that will leave is told of only where there is no other: it ends what it has in hand."""
         found = {}
         for engine, profile, digest in self._plan.asked:
             posts = self._posts[engine]
-            endpoints = tuple(self._endpoints.get(post) if post.state == "ready" else None for post in posts)
-            leaving = frozenset(number for number, post in enumerate(posts) if self._roster.leaves(post))
-            others = any(endpoint for number, endpoint in enumerate(endpoints) if number not in leaving)
-            found[digest] = RoleSetup(
-                engine=engine,
-                endpoints=endpoints,
-                profile=profile,
-                digest=digest,
-                draining=leaving if others else frozenset(),
-            )
+            ready = [post for post in posts if post.state == "ready"]
+            taking = [post for post in ready if not self._roster.leaves(post)] or ready
+            endpoints = tuple(self._endpoints.get(post) if post in taking else None for post in posts)
+            found[digest] = RoleSetup(engine=engine, endpoints=endpoints, profile=profile, digest=digest)
         return found
