@@ -129,22 +129,22 @@ class Meter:
 
     def _chosen(self) -> Replica:
         replicas = self._replicas()
-        well = [None if queue.shunned else queue.outstanding for _, queue in replicas]
-        loads = well if any(load is not None for load in well) else [queue.outstanding for _, queue in replicas]
-        return replicas[replica(self._task, loads)]
+        return chosen(self._task, [one for one in replicas if not one[1].shunned] or replicas)
 
     async def count_tokens(self, text: str) -> int:
         return await self._chosen()[0].count_tokens(text)
 
 
-def replica(task_digest: str, loads: Sequence[int | None], *, factor: float = 1.25) -> int:
+def chosen(task_digest: str, replicas: Sequence[Replica], *, factor: float = 1.25) -> Replica:
     """Which replica of an engine a task's prompts go to: consistent hashing with bounded loads (Mirrokni et al. 2016).
-    All candidates of a task share one replica's prefix cache, unless that has more than ``factor`` × the mean load in
-    hand, in tokens. None in ``loads``, but for one at least, is a replica that takes nothing."""
-    able = {index: load for index, load in enumerate(loads) if load is not None}
-    bound = math.ceil(factor * (sum(able.values()) + 1) / len(able))
-    ranked = sorted(able, key=lambda index: hashlib.sha256(f"{task_digest}:{index}".encode()).digest(), reverse=True)
-    return next(index for index in ranked if able[index] < bound)
+    All candidates of a task share one replica's prefix cache, whichever others come and go, unless that has more than
+    ``factor`` × the mean load in hand, in tokens."""
+    bound = math.ceil(factor * (sum(queue.outstanding for _, queue in replicas) + 1) / len(replicas))
+
+    def rank(one: Replica) -> bytes:
+        return hashlib.sha256(f"{task_digest}:{one[1].name}".encode()).digest()
+
+    return next(one for one in sorted(replicas, key=rank, reverse=True) if one[1].outstanding < bound)
 
 
 def asked_tokens(prompt: Prompt) -> int:
