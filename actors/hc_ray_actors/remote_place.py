@@ -1,7 +1,6 @@
 """The sandboxes of other processes as trials use them: places and sandboxes over calls to ``Sandboxes`` actors."""
 
 import asyncio
-import contextlib
 import copy
 import itertools
 import secrets
@@ -9,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hc_ray.domain.errors import ActorError, HcRayError, SandboxError
+from hc_ray.domain.errors import HcRayError, SandboxError
 from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
@@ -118,10 +117,8 @@ class RemotePlace:
         return task
 
     async def close(self) -> None:
+        """Wait until the sandboxes that were given up are closed."""
         await asyncio.gather(*self._closing, return_exceptions=True)
-        for station in self._stations.values():
-            with contextlib.suppress(ActorError):  # it is dead, and its sandboxes with it
-                await station.actor.close_all()
 
     def node(self, actor: Any) -> str:
         """Where an actor stands; empty for one that was replaced: its sandboxes are gone."""

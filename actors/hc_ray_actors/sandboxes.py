@@ -131,7 +131,7 @@ class Sandboxes(SandboxActor):
         if sandbox := self._open.pop(handle, None):
             await sandbox.close()
 
-    async def close_all(self) -> None:
+    async def stop(self) -> None:
         self._open.clear()
         await self._place.close()
 

@@ -160,7 +160,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         async with share, self._slots.one():
             yield
 
-    async def close_all(self) -> None:
+    async def stop(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
 
 

@@ -163,6 +163,6 @@ async def test_a_second_daemon_gets_the_very_image_and_of_the_next_task_no_more_
             await there.create("x", task, "x", False)
             assert (await there.call("x", "exec", ["cat", "data.txt"], timeout=20)).exit_code == 0
         finally:
-            await asyncio.gather(here.close_all(), there.close_all())
+            await asyncio.gather(here.stop(), there.stop())
             other.remove()
             shutil.rmtree(folder, ignore_errors=True)

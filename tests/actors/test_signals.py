@@ -51,7 +51,7 @@ async def _slow(name):
 
 
 def test_one_that_comes_again_while_the_sweep_closes_breaks_nothing_off(tmp_path):
-    ended = run(tmp_path, Interrupting("trial_start", 0.1, 0.1), close=_slow, leaks=_slow)
+    ended = run(tmp_path, Interrupting("trial_start", 0.1, 0.1), stop=_slow, leaks=_slow)
     assert (ended.done, ended.interrupted, ended.signalled) == (0, True, True)
     assert (tmp_path / "report.json").is_file()
 

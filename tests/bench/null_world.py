@@ -138,7 +138,7 @@ def _null(**answers: Any) -> type:
 
 _Engine = _null(start=Endpoint(base_urls=(), model="null"), alive=True, fault=None, stop=None)
 _Verifiers = _null(control=Verdict(passed=True, cause="passed", reward=1.0), grade=FAILED, leaks=list, missing=list,
-                   prepare=None, alive=True, fault=None, report=report, close_all=None)  # fmt: skip
+                   prepare=None, alive=True, fault=None, report=report, stop=None)  # fmt: skip
 
 
 def played(cls: type) -> type:

@@ -137,9 +137,6 @@ class _Actor(Addressee):
     async def prepare(self, task: Task) -> None:
         await self.play("prepare", task.name, None)
 
-    async def close_all(self) -> None:
-        await self.play("close", "", None)
-
     async def stop(self) -> None:
         await self.play("stop", "", None)
 

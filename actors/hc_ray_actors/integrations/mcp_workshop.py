@@ -97,7 +97,7 @@ class Workshop:
             if self._place is None:
                 choice = await asyncio.to_thread(choose, self._config.sandbox, [task])
                 sandboxes = Sandboxes(choice.backend, None, self._config.sandbox_slots)
-                self._opened.push_async_callback(sandboxes.close_all)
+                self._opened.push_async_callback(sandboxes.stop)
                 self._place = RemotePlace({"here": Station(sandboxes)})
             return FilledPlace(self._place, tar)
 

@@ -36,7 +36,7 @@ async def answer(config: EngineConfig, plan: Plan, cluster: Cluster, prompt: Pro
         await furnish(cluster, post.actor, engine)
         endpoint = await post.actor.start()
 
-    post = Post(roster, "meta", f"the engine {engine.label}", make, start, stops=True)
+    post = Post(roster, "meta", f"the engine {engine.label}", make, start)
     try:
         await post.open()
         assert endpoint is not None

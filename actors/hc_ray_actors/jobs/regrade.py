@@ -31,7 +31,7 @@ def regrade(out: str) -> list[dict[str, Any]]:
         try:
             return await asyncio.gather(*(_one(store, verifier, tasks, name) for name in sorted(store.finished())))
         finally:
-            await verifier.close_all()
+            await verifier.stop()
 
     return asyncio.run(graded())
 

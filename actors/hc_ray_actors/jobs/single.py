@@ -56,7 +56,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
             place = RemotePlace({"here": Station(sandboxes)})
             return await make(plan.taken[0], config=plan.config.solver, seed=0, tester=roles["tester"], place=place)
     finally:
-        await sandboxes.close_all()
+        await sandboxes.stop()
 
 
 def _task_folder(path: str) -> Path:

@@ -233,10 +233,8 @@ class Crew:
         await self._trials.stop()
 
     async def close(self) -> None:
-        """End everything that was started."""
-        actors = [(post.kind, post.actor) for post in self._roster.posts if post.actor is not None]
-        closing = [actor.stop() for kind, actor in actors if kind.startswith("engine ")]
-        closing += [actor.close_all() for kind, actor in actors if kind in (SANDBOX, VERIFIER)]
+        """End everything that was started, but for the processes themselves: verifiers still search the results."""
+        closing = [post.actor.stop() for post in self._roster.posts if post.actor is not None]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
 

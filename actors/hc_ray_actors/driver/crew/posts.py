@@ -59,10 +59,9 @@ class Post:
         *,
         node: str | None = None,
         number: int = 0,
-        stops: bool = False,
     ) -> None:
-        """``what``: the actor, for a reader. ``number``: among those of its kind that are alike. ``stops``: it has a
-        method ``stop``, which ends what it started."""
+        """``what``: the actor, for a reader; its method ``stop`` ends what it started. ``number``: among those of its
+        kind that are alike."""
         roster.posts.append(self)
         self.kind, self.what, self.node, self.number = kind, what, node, number
         self.state: State = "starting"
@@ -74,7 +73,7 @@ class Post:
         self.busy = 0
         """Calls that are under way."""
         self.renewed = 0
-        self._stops, self._begun = stops, False
+        self._begun = False
         self._roster, self._make, self._begin = roster, make, begin
         self._renewals: deque[float] = deque(maxlen=RESTARTS)
         self._strikes: deque[float] = deque(maxlen=STRIKES)
@@ -224,7 +223,7 @@ class Post:
         actor, self.actor = self.actor, None
         if actor is None:
             return
-        if self._stops and self._begun:
+        if self._begun:
             with contextlib.suppress(Exception):
                 await _within(10, actor.stop())
         self._begun = False

@@ -34,7 +34,7 @@ class Replicas:
         for engine in self._plan.engines:
             self._posts[engine] = [
                 Post(self._roster, f"engine {engine.label}", f"the engine {engine.label}",
-                     partial(self._make, engine), partial(self._start, engine), number=number, stops=True)
+                     partial(self._make, engine), partial(self._start, engine), number=number)
                 for number in range(engine.replicas)
             ]  # fmt: skip
         for posts in self._posts.values():

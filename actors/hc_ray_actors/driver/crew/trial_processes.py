@@ -101,7 +101,7 @@ class TrialProcesses:
         # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
         self.posts = [
             Post(self._roster, KIND, "the trials' process", partial(self._make, count), self._begin,
-                 node=self._cluster.here, number=number, stops=True)
+                 node=self._cluster.here, number=number)
             for number in range(count)
         ]  # fmt: skip
         await asyncio.gather(*(post.open() for post in self.posts))
