@@ -67,12 +67,13 @@ def settings(config: Config = None, **changes: Any) -> SweepConfig:
 
 def plan(config: Config = None, *, resume: bool = False, **changes: Any) -> "Plan":
     """What a sweep will do; nothing is run or written to its directory."""
+    from hc_ray_actors.address import running_cluster
     from hc_ray_actors.driver.plan import prepare
 
     found = settings(config, **changes)
     if found.search == "climb":
         raise ConfigError("this config is a climb: run it with `hc-ray climb`")
-    return _outside_of_loops(lambda: prepare(found, resume=resume))
+    return _outside_of_loops(lambda: prepare(found, resume=resume, place=running_cluster() or "laptop"))
 
 
 def sweep(

@@ -74,7 +74,7 @@ def sweep(
 
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
         tuned_on = start.get("tuned_on", ())
-        plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster, tuned_on=tuned_on)
+        plan = sweeps.prepare(settings, resume=resume, cluster=cluster, tuned_on=tuned_on)
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import terminal
         from hc_ray.stores import sweep_directory
@@ -201,7 +201,7 @@ def _climb(
         return Progress(trials, verbose=verbose)
 
     with words_beside(as_json), joined(address, wait_nodes) as cluster:
-        plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
+        plan = job.prepare(settings, resume=resume, cluster=cluster)
         tell_climb_plan(plan, whole=dry_run or verbose)
         forgo_pandas()
         try:

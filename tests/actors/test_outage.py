@@ -1,6 +1,7 @@
 """One outage is one mend, however many trials it stops, with actors that are played."""
 
 import asyncio
+import json
 import signal
 import threading
 
@@ -229,6 +230,17 @@ def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
     summary, _ = run(plan_of(tmp_path / "out", 6, retries=PATIENT, concurrency=6), stage)
     assert (summary.done, summary.unscored) == (6, 0)
     assert [attempts_of(one) for one in results_of(tmp_path / "out").values()] == [[]] * 6
+
+
+def test_a_single_trial_runs_in_its_own_process_whatever_cluster_is_named_to_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr(single, "InProcess", Stage)
+    make_task(tmp_path / "set", "add")
+    config = SweepConfig(sandbox="bwrap", out=str(tmp_path / "out"))
+    with data_home():
+        result = single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=0, events=Watcher())
+    assert result["verifier_result"]["rewards"] == {"reward": 1.0}
+    assert json.loads((tmp_path / "out/sweep.json").read_text())["place"] == "in-process"
 
 
 def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):

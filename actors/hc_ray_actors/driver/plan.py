@@ -15,7 +15,6 @@ from hc_ray.machine.paths import data_root
 from hc_ray.reports.arms import tuned
 from hc_ray.statistics.estimators import minimal_detectable_effect
 from hc_ray_actors import verifiers
-from hc_ray_actors.address import running_cluster
 from hc_ray_actors.backends import named
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
@@ -75,7 +74,7 @@ class Plan(Value):
     sandbox: str
     sandbox_why: str
     place: str
-    """``laptop`` or the address of the cluster that is up."""
+    """``laptop``, ``in-process`` or the address of the cluster that is up."""
     nodes: tuple[SeenNode, ...] = ()
     """The cluster's nodes, as they were seen when the sweep was planned."""
     notes: tuple[str, ...] = ()
@@ -101,11 +100,12 @@ class Plan(Value):
 
 
 def prepare(
-    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None,
+    config: SweepConfig, *, resume: bool = False, cluster: Cluster | None = None, place: str = "laptop",
     tuned_on: Sequence[str] = (),
 ) -> Plan:  # fmt: skip
-    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up;
-    ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what the user can mend."""
+    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up, else
+    ``place`` says it; ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what
+    the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -157,7 +157,7 @@ def prepare(
         minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if arms > 1 else None,
         sandbox=choice.backend,
         sandbox_why=choice.why,
-        place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
+        place=cluster.where if cluster is not None else place,
         nodes=seen,
         tuned_on=tuple(tuned_on),
         notes=(

@@ -86,9 +86,7 @@ class ClimbPlan(Value):
         return {**comparable(self.sweep.config), **told}
 
 
-def prepare(
-    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: RayCluster | None = None
-) -> ClimbPlan:
+def prepare(config: SweepConfig, *, resume: bool = False, cluster: RayCluster | None = None) -> ClimbPlan:
     """Work out a climb; nothing is written. Raises ``UserError`` for what the user can mend."""
     _is_of_a_climb(config)
     stored = _stored(config.out, resume) if config.out else None
@@ -98,7 +96,7 @@ def prepare(
         own["sandbox"] = stored["identity"]["sandbox"]
     if config.out:
         own["out"] = f"{config.out}/sweeps/0"  # there never is one: what ``out`` itself may hold was looked at
-    plan = sweep.prepare(SweepConfig.model_validate(given | own), address=address, cluster=cluster)
+    plan = sweep.prepare(SweepConfig.model_validate(given | own), cluster=cluster)
     terms = ClimbConfig.model_validate((config.climb or ClimbSettings()).model_dump())
     _can_lead_anywhere(terms, plan)
     out = config.out or plan.out

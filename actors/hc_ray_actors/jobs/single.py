@@ -28,9 +28,11 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
     own = {"dataset": str(folder), "agents": (agent,), "seeds": seed + 1, "out": out}
-    plan = prepare(config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"}))
+    config = config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"})
+    cluster = InProcess()
+    plan = prepare(config, place=cluster.where)
     plan = plan.model_copy(update={"trials": tuple(key for key in plan.trials if key.seed == seed)})
-    summary = sweep.run(plan, events=events, cluster=InProcess())
+    summary = sweep.run(plan, events=events, cluster=cluster)
     if summary.interrupted:
         raise KeyboardInterrupt
     result = SweepStore(out).find(f"trials/{plan.trials[0].name}/result.json")
