@@ -12,7 +12,7 @@ from hc_ray.blind.auditing import exposure as exposure
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.separate import grade_separate
-from hc_ray.blind.grading.shared import grade_living, grade_own
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import Terms, grade
 from hc_ray.blind.sealing import canaries
@@ -100,10 +100,10 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         if task.grading == "shared" and submission is not None:
             spared = (await self.control(task)).restless
             async with self._slot(task):
-                return await grade_living(task, submission, spared=spared, **terms)
+                return await grade_shared(task, submission, spared=spared, **terms)
         async with self._slot(task):
             if task.grading == "shared":
-                return await grade_own(task, solve=solve, **terms)
+                return await grade_shared(task, None, spared=None, solve=solve, careful=False, **terms)
             if task.grading == "separate":
                 return await grade_separate(task, submission, own_place=self._own_place(task), **terms)
             return await grade(task, submission, **terms)

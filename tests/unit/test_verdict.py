@@ -17,7 +17,7 @@ from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task, sealed_task
 
-PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own"}
+PROBED = {"exists": [], "workdir": "/app", "bash": True, "path": ["/usr/bin"], "pytest": "own"}
 
 
 def end(session: str = "s", **counts: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Unpack
 
 from hc_ray.blind.grading.separate import grade_separate
-from hc_ray.blind.grading.shared import grade_own
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import Terms, fresh_sandbox, grade, has_network
 from hc_ray.blind.sealing.kept import keep_value, read_kept
@@ -54,7 +54,7 @@ async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = N
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
         verdict = Verdict(passed=None, cause="no_reference", mode=mode, **digests)
     elif mode == "shared":
-        verdict = await grade_own(task, solve=True, careful=True, **terms)
+        verdict = await grade_shared(task, None, spared=None, solve=True, **terms)
     else:
         submission = await reference(task, **terms)
         if mode == "separate":

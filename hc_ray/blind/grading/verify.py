@@ -6,19 +6,19 @@ is a verdict; only what is seen outside the sandbox raises."""
 
 import asyncio
 import base64
-import contextlib
 import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict, TypeVar, Unpack
 
-from hc_ray.blind.grading.apply_submission import carry_over, look, look_without, tests_environment
+from hc_ray.blind.grading.apply_submission import Looks
 from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ask
-from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
 from hc_ray.blind.sealing.kept import keep
@@ -31,6 +31,7 @@ from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
+Kind = TypeVar("Kind", bound=Sandbox)
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
@@ -109,22 +110,16 @@ async def in_sandbox(
 ) -> dict[str, Any]:
     """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
     ``Refused`` for one that cannot be."""
-    # In a thread, as all that takes seconds with a hundred thousand paths: others are graded meanwhile.
     contents = await asyncio.to_thread(read_contents, submission.tar) if submission else None
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
     async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:
-        mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
-        try:
-            image = await look(sandbox, contents, mentioned, env, key)
-        except VerifierError:
-            async with fresh_sandbox(terms["place"], fresh, "grade", network=False) as other:
-                await look_without(other, contents, mentioned, env, key)
-            raise
+        looks = Looks(tests, spec.env, key, partial(fresh_sandbox, terms["place"], fresh, "grade", network=False))
+        image = await looks.before(sandbox, contents)
         carried = Carried(tar=b"")
         if submission and contents:
-            carried = await carry_over(sandbox, submission.tar, contents, image, mentioned, env)
+            carried = await looks.carry_over(sandbox, submission.tar, contents, image)
             if carried.tampered:
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
@@ -176,10 +171,17 @@ def sandbox_name(purpose: str, task: Task) -> str:
     return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
 
 
-@contextlib.asynccontextmanager
-async def fresh_sandbox(place: SandboxPlace, task: Task, purpose: str, *, network: bool) -> AsyncIterator[Sandbox]:
+def fresh_sandbox(
+    place: SandboxPlace, task: Task, purpose: str, *, network: bool
+) -> AbstractAsyncContextManager[Sandbox]:
     """A new sandbox of the task's image, which ends with the block."""
-    sandbox = await place.create(task, sandbox_name(purpose, task), network=network)
+    return closing(place.create(task, sandbox_name(purpose, task), network=network))
+
+
+@asynccontextmanager
+async def closing(making: Awaitable[Kind]) -> AsyncIterator[Kind]:
+    """A sandbox, which ends with the block."""
+    sandbox = await making
     try:
         yield sandbox
     finally:
