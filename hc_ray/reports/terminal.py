@@ -71,8 +71,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Seq
     console.print(grid)
 
 
-def tell(section: Section) -> None:
-    """A section of a report, if it tells anything."""
+def tell(*sections: Section) -> None:
+    """The sections of a report, as far as they tell anything."""
+    for section in sections:
+        _tell(section)
+
+
+def _tell(section: Section) -> None:
     style = STYLES.get(TONES.get(section.tone, section.tone))
     if section.title and (section.rows or section.notes or section.after):
         heading(section.title)
