@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyarrow import Table as Table
 
 from hc_ray.domain.errors import OutputError, StoreError
+from hc_ray.machine.whole_files import beside, link, lock, sync_folder
 from hc_ray.stores.conditional import create_object
-from hc_ray.stores.local_disk import beside, link, lock, sync_folder
 
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""

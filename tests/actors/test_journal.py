@@ -15,8 +15,8 @@ import pytest
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
 from hc_ray.machine.owner import _started
+from hc_ray.machine.whole_files import link
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
-from hc_ray.stores.local_disk import link
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease

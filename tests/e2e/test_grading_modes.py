@@ -8,7 +8,7 @@ import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
-from hc_ray.blind.grading.separate import grade_separate
+from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
@@ -315,7 +315,7 @@ async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_a
     try:
         control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
         assert (control.passed, control.mode, control.witness) == (True, "separate", "none"), control
-        nothing = await grade_separate(task, None, **roots)  # type: ignore[arg-type]
+        nothing = await grade_fresh(task, None, **roots)  # type: ignore[arg-type]
         assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
     finally:
         await own_place.close()

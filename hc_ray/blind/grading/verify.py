@@ -45,6 +45,8 @@ class Terms(TypedDict):
     sealed_root: Path
     place: SandboxPlace
     """Makes sandboxes of the task's image."""
+    own_place: NotRequired[SandboxPlace]
+    """Makes those of the verifier's own image (``vault.own_image_folder``), where there is one."""
     threshold: NotRequired[float]
     """The reward from which a submission passes; 1 unless given."""
     keep_output: NotRequired[Path | None]

@@ -7,21 +7,22 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 
 @contextlib.contextmanager
-def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
-    """The data in a file of another name, which goes if the block fails."""
+def beside(path: Path, data: bytes, *, lasting: bool, mode: int = 0o666) -> Iterator[Path]:
+    """The data in a file of another name, which goes if the block fails. ``mode`` as of ``open``."""
     # Not of this process's number: machines that share a disk may have equal ones.
     whole = path.with_name(f"{path.name}.{secrets.randbits(48)}.tmp")
     try:
         try:
-            _put(whole, data, lasting=lasting)
+            _put(whole, data, lasting=lasting, mode=mode)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _put(whole, data, lasting=lasting)
+            _put(whole, data, lasting=lasting, mode=mode)
         yield whole
     except BaseException:
         with contextlib.suppress(OSError):
@@ -29,9 +30,9 @@ def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
         raise
 
 
-def _put(path: Path, data: bytes, *, lasting: bool) -> None:
+def _put(path: Path, data: bytes, *, lasting: bool, mode: int = 0o666) -> None:
     """In few system calls: a thread that writes waits for the interpreter after each."""
-    with path.open("xb", buffering=0) as file:
+    with open(path, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
