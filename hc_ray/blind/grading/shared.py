@@ -7,7 +7,7 @@ is put back as the image has it, what it would void voids here), while the tests
 set back) and after. What the tests themselves change of it is learnt from the task's own reference, which is no
 adversary: ``Verdict.restless``, kept with the control."""
 
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
@@ -18,7 +18,7 @@ from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, VerifierError
-from hc_ray.domain.ports import Adopts, Gradable, SandboxPlace
+from hc_ray.domain.ports import Adopts, SandboxPlace
 from hc_ray.domain.task import Task
 
 
@@ -39,11 +39,13 @@ async def grade_shared(
         raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place = _shared(terms["place"])
-
-        def fresh() -> AbstractAsyncContextManager[Gradable]:
-            return verify.closing(_fresh(task, spec, place))
-
+        place, network = _shared(terms["place"]), verify.has_network(task)
+        if verify.wants_network(task, spec) != network:
+            raise DatasetError(
+                f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses "
+                "one sandbox for both: use --grading isolated"
+            )
+        fresh = partial(verify.fresh_sandbox, place, task, "grade", network=network)
         adopted = submission and verify.closing(place.adopt(task, submission.living or ""))
         with refusing():
             async with adopted or fresh() as sandbox:
@@ -63,13 +65,3 @@ def _shared(place: SandboxPlace) -> Adopts:
     if isinstance(place, Adopts):
         return place
     raise DatasetError("shared grading needs Docker: use --sandbox docker or --grading isolated")
-
-
-async def _fresh(task: Task, spec: VerifierSpec, place: Adopts) -> Gradable:
-    network = verify.has_network(task)
-    if verify.wants_network(task, spec) != network:
-        raise DatasetError(
-            f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses one "
-            "sandbox for both: use --grading isolated"
-        )
-    return await place.create(task, verify.sandbox_name("grade", task), network=network)

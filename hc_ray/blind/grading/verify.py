@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeVar, Unpack
+from typing import Any, NotRequired, Protocol, TypedDict, TypeVar, Unpack
 
 from hc_ray.blind.grading.apply_submission import Looks
 from hc_ray.blind.grading.contents import Refused, read_contents
@@ -31,12 +31,18 @@ from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
-Kind = TypeVar("Kind", bound=Sandbox)
+Kind = TypeVar("Kind", bound=Sandbox, covariant=True)
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
 GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
+
+
+class Makes(Protocol[Kind]):
+    """A place that makes sandboxes of some kind."""
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> Kind: ...
 
 
 class Terms(TypedDict):
@@ -168,16 +174,11 @@ def has_network(task: Task) -> bool:
     return task.environment.network in ("public", "allowlist")
 
 
-def sandbox_name(purpose: str, task: Task) -> str:
-    """A name out of public digests; the random part only keeps two gradings apart."""
-    return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
-
-
-def fresh_sandbox(
-    place: SandboxPlace, task: Task, purpose: str, *, network: bool
-) -> AbstractAsyncContextManager[Sandbox]:
-    """A new sandbox of the task's image, which ends with the block."""
-    return closing(place.create(task, sandbox_name(purpose, task), network=network))
+def fresh_sandbox(place: Makes[Kind], task: Task, purpose: str, *, network: bool) -> AbstractAsyncContextManager[Kind]:
+    """A new sandbox of the task's image, which ends with the block. Its name is made of public digests; the random part
+    only keeps two gradings apart."""
+    name = f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+    return closing(place.create(task, name, network=network))
 
 
 @asynccontextmanager
