@@ -1,4 +1,4 @@
-"""Files on a file system: whole, lasting, and locked among processes."""
+"""Files and folders on a file system: whole, lasting, and locked among processes."""
 
 import contextlib
 import errno
@@ -49,6 +49,19 @@ def link(whole: Path, path: Path) -> None:
             raise
     except OSError:  # there are no second names
         _put(path, whole.read_bytes(), lasting=True)
+
+
+def lay(folder: Path, place: Path, *, anew: bool = True) -> None:
+    """Put a finished folder in its place. What is there steps aside, to beside the folder, or stays without ``anew``:
+    then it is equal, as is what another process lays there meanwhile."""
+    if anew:
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(folder.with_name("before"))
+    try:
+        folder.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
 
 
 def sync_folder(folder: Path) -> None:

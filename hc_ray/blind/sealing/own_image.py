@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from hc_ray.blind.sealing.tree import Entry
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.filetree import is_outside
 from hc_ray.domain.task import Environment
 from hc_ray.domain.value import Value
 from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile
@@ -16,8 +17,6 @@ from hc_ray.tasks.task_sections import Artifact, EnvironmentSection, Fault, Pars
 
 COMPOSE_FILE = "docker-compose.yaml"
 """The one name by which Harbor knows it: what is called otherwise is a file like others."""
-_OUTSIDE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests")
-"""What no submission holds."""
 
 
 class OwnImage(Value):
@@ -100,7 +99,6 @@ def _refusals(artifact: Artifact) -> list[Fault]:
     remedy = "name a file or folder in the task's own container, outside its mounts"
     if artifact.service not in (None, "main"):
         return [Fault(field="artifacts", says=f"service {artifact.service} is not supported", remedy=remedy)]
-    parts = artifact.source.split("/")
-    if ".." in parts or any(artifact.source == one or artifact.source.startswith(f"{one}/") for one in _OUTSIDE):
+    if ".." in artifact.source.split("/") or is_outside(artifact.source):
         return [Fault(field="artifacts", says=f"{artifact.source} can never be part of a submission", remedy=remedy)]
     return []
