@@ -91,20 +91,13 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         Raises ``VerifierError`` when no verdict could be had."""
         handed_in = submission.digest if submission else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
-        verdict = await self._grade(task, submission, solve, {**self._terms(task), "keep_output": output})
-        if output is not None:
-            await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
-        return verdict
-
-    async def _grade(self, task: Task, submission: Submission | None, solve: bool, terms: Terms) -> Verdict:
-        if task.grading == "shared" and submission is not None:
-            spared = (await self.control(task)).restless
-            async with self._slot(task):
-                return await grade_shared(task, submission, spared=spared, **terms)
+        terms: Terms = {**self._terms(task), "keep_output": output}
+        handed_over = task.grading == "shared" and submission is not None
+        spared = (await self.control(task)).restless if handed_over else None
         async with self._slot(task):
-            if task.grading == "shared":
-                return await grade_shared(task, None, spared=None, solve=solve, careful=False, **terms)
-            return await grade_fresh(task, submission, **terms)
+            if task.grading != "shared":
+                return await grade_fresh(task, submission, **terms)
+            return await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
 
     def _terms(self, task: Task) -> Terms:
         expected = self._expected.get(task.digest)

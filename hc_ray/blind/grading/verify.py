@@ -21,7 +21,7 @@ from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
-from hc_ray.blind.sealing.kept import keep
+from hc_ray.blind.sealing.kept import keep, keep_value
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.blind.sealing.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.domain.candidate import Submission
@@ -56,7 +56,7 @@ class Terms(TypedDict):
     threshold: NotRequired[float]
     """The reward from which a submission passes; 1 unless given."""
     keep_output: NotRequired[Path | None]
-    """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only."""
+    """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only; the verdict is kept beside it."""
     expected: NotRequired[str | None]
     """The sealed digest that the sweep was planned with."""
 
@@ -98,7 +98,7 @@ async def judged(
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
     except SandboxError as error:
         raise VerifierError(f"the verifier's sandbox failed: {error}") from error
-    return Verdict(
+    verdict = Verdict(
         **fields,
         mode=mode,
         task_digest=task.digest,
@@ -106,6 +106,9 @@ async def judged(
         submission=submission.digest if submission else None,
         seconds=time.monotonic() - clock,
     )
+    if keep_output := terms.get("keep_output"):
+        await asyncio.to_thread(keep_value, keep_output.with_suffix(".json"), verdict)
+    return verdict
 
 
 async def in_sandbox(
