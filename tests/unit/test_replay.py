@@ -202,7 +202,8 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
 ) -> None:
     store = apart()
     complete_audit(store)
-    summary = report.write(store)
+    summary = report.summarise(store)
+    report.leave(store, summary)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")
     found = replay(store, None)
     report.leave(store, summary | {"replay": found})

@@ -234,9 +234,9 @@ def test_a_sweeps_tasks_are_told_alike_while_it_runs_and_when_it_has_ended():
 
 def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():
     store = sweepdir.demo_like()
-    report.write(store)
+    report.leave(store, report.summarise(store))
     first = dict(store.files)
-    report.write(store)
+    report.leave(store, report.summarise(store))
     assert store.files == first and json.loads(store.read("report.json"))["configs"]
     store = sweepdir.demo_like()
     before = report.summarise(store)
