@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.blind.grading import control
 from hc_ray.blind.grading.shared import grade_shared
-from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import HcRayError
 from hc_ray.domain.ports import HandsOver, SandboxPlace
@@ -89,7 +90,7 @@ async def _attempt(
     tar, sandbox = b"", None
     try:
         if cheat.script or spared is not None:
-            sandbox = await solvers.create(task, sandbox_name("solve", task))
+            sandbox = await solvers.create(task, f"solve-{secrets.token_hex(4)}")
         if sandbox is None:
             tar = packed(cheat)
         elif cheat.script:
