@@ -15,6 +15,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec, ForkStep
 from hc_ray.domain.ports import HandsOver, Sandbox
 from hc_ray.domain.task import Task
+from hc_ray.machine.whole_files import lay
 from hc_ray.tasks.public_folder import is_here
 from hc_ray_actors.cluster import SANDBOX, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
@@ -39,14 +40,7 @@ def unpack(tar: bytes, place: Path, *, anew: bool = False) -> None:
                 # Python before 3.11.4 has no filters, and this tar is of our own making.
                 archive.extraction_filter = getattr(tarfile, "tar_filter", lambda member, _: member)
                 archive.extractall(scratch)
-            if anew:
-                with contextlib.suppress(FileNotFoundError):
-                    place.rename(Path(scratch, "before"))
-            try:
-                Path(scratch, place.name).rename(place)
-            except OSError:
-                if not place.is_dir():  # else somebody else laid the same there meanwhile
-                    raise
+            lay(Path(scratch, place.name), place, anew=anew)
     except OSError as fault:
         raise SandboxError(f"{socket.gethostname()} cannot keep task {place.name[:12]}: {fault}") from None
 

@@ -11,10 +11,10 @@ from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
-from hc_ray.blind.grading.separate import grade_separate
-from hc_ray.blind.grading.shared import grade_living, grade_own
+from hc_ray.blind.grading.separate import grade_fresh
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.grading.verify import Terms, grade
+from hc_ray.blind.grading.verify import Terms
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
@@ -92,26 +92,23 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         Raises ``VerifierError`` when no verdict could be had."""
         handed_in = submission.digest if submission else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
-        verdict = await self._grade(task, submission, solve, {**self._terms(task), "keep_output": output})
-        if output is not None:
-            await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
-        return verdict
-
-    async def _grade(self, task: Task, submission: Submission | None, solve: bool, terms: Terms) -> Verdict:
-        if task.grading == "shared" and submission is not None:
-            spared = (await self.control(task)).restless
-            async with self._slot(task):
-                return await grade_living(task, submission, spared=spared, **terms)
+        terms: Terms = {**self._terms(task), "keep_output": output}
+        handed_over = task.grading == "shared" and submission is not None
+        spared = (await self.control(task)).restless if handed_over else None
         async with self._slot(task):
-            if task.grading == "shared":
-                return await grade_own(task, solve=solve, **terms)
-            if task.grading == "separate":
-                return await grade_separate(task, submission, own_place=self._own_place(task), **terms)
-            return await grade(task, submission, **terms)
+            if task.grading != "shared":
+                return await grade_fresh(task, submission, **terms)
+            return await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
 
     def _terms(self, task: Task) -> Terms:
         expected = self._expected.get(task.digest)
-        return {"sealed_root": self._sealed, "place": self._place, "threshold": self._threshold, "expected": expected}
+        own: Terms = {
+            "sealed_root": self._sealed,
+            "place": self._place,
+            "threshold": self._threshold,
+            "expected": expected,
+        }
+        return own | {"own_place": self._own_place(task)} if task.grading == "separate" else own
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""
@@ -128,10 +125,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         verdict = None
         try:
             async with self._slot(task):
-                own_place = self._own_place(task) if task.grading == "separate" else None
-                verdict = await _oracle.control(
-                    task, cache=self._sealed / "controls", own_place=own_place, **self._terms(task)
-                )
+                verdict = await _oracle.control(task, cache=self._sealed / "controls", **self._terms(task))
             return verdict
         finally:
             if verdict is None or verdict.passed is False:

@@ -22,8 +22,7 @@ def best(outs: Outs, as_json: Json = False) -> None:
     from hc_ray.reports.sweep_page import agent_sections
     from hc_ray.reports.terminal import say, tell
 
-    for section in agent_sections(found["configs"]):
-        tell(section)
+    tell(*agent_sections(found["configs"]))
     if not found["same_tasks"]:
         say("These configs ran on different tasks: their rates do not compare.", style="yellow")
     none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"

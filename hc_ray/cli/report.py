@@ -40,11 +40,11 @@ def report(
         return _replay(out, replay, as_json=as_json)
     from hc_ray.reports import report as reports
     from hc_ray.reports.audit_section import AUDIT_FILE
-    from hc_ray.reports.climb_page import climb_html, tell_climb
+    from hc_ray.reports.climb_page import climb_html, climb_sections
     from hc_ray.reports.climb_report import is_climb, summarise_climb
     from hc_ray.reports.replay.figures import replay as replayed
-    from hc_ray.reports.sweep_page import tell_report
-    from hc_ray.reports.terminal import say
+    from hc_ray.reports.sweep_page import report_sections
+    from hc_ray.reports.terminal import say, tell
     from hc_ray.stores.sweep_directory import SweepStore
 
     climbs = [name for name in out if is_climb(SweepStore(name))]
@@ -65,9 +65,9 @@ def report(
     if as_json:
         return print_json(summary)
     if climbs:
-        tell_climb(summary)
+        tell(*climb_sections(summary))
     else:
-        tell_report(summary, out=out[0] if len(out) == 1 else "OUT")
+        tell(*report_sections(summary, out=out[0] if len(out) == 1 else "OUT"))
     if write:
         say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
 
@@ -85,13 +85,10 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> None:
     if len(out) > 1:
         raise ConfigError("--replay reads one sweep directory; name only one")
     from hc_ray.reports.replay.figures import replay
+    from hc_ray.reports.replay.text import replay_sections
 
     found = replay(sweep_store(out[0]), selector)
-    if as_json:
-        return print_json(found)
-    from hc_ray.reports.replay.text import tell_replay
-
-    tell_replay(found)
+    answer(as_json, found, *replay_sections(found))
 
 
 def status(out: Out, as_json: Json = False) -> None:

@@ -124,14 +124,14 @@ def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
     """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
     exit code."""
     from hc_ray.reports.progress import counted
-    from hc_ray.reports.sweep_page import tell_result
-    from hc_ray.reports.terminal import say
+    from hc_ray.reports.sweep_page import result_sections
+    from hc_ray.reports.terminal import say, tell
 
     with words_beside(as_json):
         for problem in ended.problems:
             say(f"note: {problem}", style="yellow")
         if not as_json:
-            tell_result(ended.report, out=ended.out)
+            tell(*result_sections(ended.report, out=ended.out))
             say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
         if ended.interrupted:
             left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
@@ -175,11 +175,11 @@ def _climb(
 ) -> int | None:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
     from hc_ray.cli.text import tell_climb_plan
-    from hc_ray.reports.climb_page import tell_climb
+    from hc_ray.reports.climb_page import climb_sections
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.progress import counted
     from hc_ray.reports.report import stored_json
-    from hc_ray.reports.terminal import Progress, say, waiting
+    from hc_ray.reports.terminal import Progress, say, tell, waiting
     from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
@@ -187,7 +187,7 @@ def _climb(
     if resume and settings.out is None:
         raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
 
-    def tell(record: Any) -> None:
+    def heard(record: Any) -> None:
         proposal, decision = record.proposal, record.decision
         what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
         what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
@@ -206,7 +206,7 @@ def _climb(
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=watch, waiting=waiting, tell=tell,
+                plan, watch=watch, waiting=waiting, tell=heard,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -217,7 +217,7 @@ def _climb(
         planned = {"out": plan.out, "terms": plan.terms, "says": plan.says, "tasks": tasks, "start": plan.start.solver}
         print_json(planned if summary is None else summary)
     elif summary is not None:
-        tell_climb(stored_json(SweepStore(plan.out), "report.json"))
+        tell(*climb_sections(stored_json(SweepStore(plan.out), "report.json")))
         say(f"\n{plan.out}  (hc-ray report {plan.out}, hc-ray ui {plan.out})")
     return None
 

@@ -9,7 +9,7 @@ from hc_ray.domain.variants import labels
 from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.page import NOT_MEASURED, VERDICTS, Section, number
 from hc_ray.reports.progress import clock, counted
-from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
+from hc_ray.reports.terminal import NODE_COLUMNS, say, tell
 
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
             "place", "nodes", "notes", "config"}  # fmt: skip
@@ -41,7 +41,6 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
     agents = ", ".join(config.agents)
     asks_model = set(config.agents) - {"oracle", "nop"}
     engines = dict.fromkeys(_engine(one.config.engine) for one in plan.configs)
-    heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}")
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
@@ -54,7 +53,7 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
         ("minimum detectable effect", _effect(plan)),
         *(("note", note) for note in plan.notes),
     ]
-    table(("", ""), rows)
+    tell(Section(f"Plan: {config.dataset}, split {config.split} → {plan.out}", ("", ""), rows))
     if len(plan.configs) > 1:
         told = [(one.name, label) for one, label in zip(plan.configs, _labels(plan), strict=True)]
         tell(_first(told if whole else told[:12], len(told), ("config", "differs in")))
@@ -70,7 +69,6 @@ def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
     sweep = plan.sweep
     config = sweep.config
     engines = {"solver": config.engine, "meta": config.engine, **config.roles}
-    heading(f"Climb: {config.dataset} → {plan.out}")
     rows = [
         *(("" if place else "terms", line) for place, line in enumerate(plan.says)),
         ("cost", _climb_cost(plan.cost)),
@@ -81,7 +79,7 @@ def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
     ]
     if plan.known:
         rows.append(("already done", _climbed(plan.known)))
-    table(("", ""), rows)
+    tell(Section(f"Climb: {config.dataset} → {plan.out}", ("", ""), rows))
     if whole:
         say("tasks: " + ", ".join(task.name for task in sweep.taken), style="dim")
 
@@ -164,16 +162,14 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     rewards = (result.get("verifier_result") or {}).get("rewards")
     verdict = VERDICTS[None if rewards is None else rewards.get("reward") == 1.0]
     cause = (result.get("exception_info") or {}).get("exception_message") or metadata.get("cause")
-    table(
-        ("", ""),
-        [
-            ("verdict", verdict + (f": {cause}" if cause and verdict != "pass" else "")),
-            ("turns", NOT_MEASURED if metadata.get("turns") is None else metadata["turns"]),
-            ("prompt tokens", number(result["agent_result"]["n_input_tokens"], 0)),
-            ("completion tokens", number(result["agent_result"]["n_output_tokens"], 0)),
-            ("sandbox", f"{sweep['sandbox']}: {sweep['sandbox_why']}"),
-        ],
-    )
+    rows = [
+        ("verdict", verdict + (f": {cause}" if cause and verdict != "pass" else "")),
+        ("turns", NOT_MEASURED if metadata.get("turns") is None else metadata["turns"]),
+        ("prompt tokens", number(result["agent_result"]["n_input_tokens"], 0)),
+        ("completion tokens", number(result["agent_result"]["n_output_tokens"], 0)),
+        ("sandbox", f"{sweep['sandbox']}: {sweep['sandbox_why']}"),
+    ]
+    tell(Section("", ("", ""), rows))
     if "out" in result:
         say(f"To see how it went: hc-ray show {result['out']}/{result['trial_name']}", style="dim")
 

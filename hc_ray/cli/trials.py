@@ -45,11 +45,9 @@ def show(
             return answer(as_json, {"trials": rows}, _listed(rows, len(rows) if verbose else TRIALS))
         name = rows[0]["trial"]
     described = shows.describe(store, shows.find_trial(store, name))
-    if as_json:
-        return print_json(described)
-    from hc_ray.reports.trial_text import tell
+    from hc_ray.reports.trial_text import trial_sections
 
-    tell(described, out=out, verbose=verbose)
+    return answer(as_json, described, *trial_sections(described, out=out, verbose=verbose))
 
 
 def _listed(rows: list[dict[str, Any]], most: int) -> Section:
@@ -99,11 +97,11 @@ def testgen(
     if as_json:
         gate = data.pop("gate")
         return print_json({"suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate})
-    from hc_ray.reports.terminal import say
-    from hc_ray.reports.trial_text import tell_suite
+    from hc_ray.reports.terminal import say, tell
+    from hc_ray.reports.trial_text import suite_sections
     from hc_ray.reports.trial_view import told_suite
 
-    tell_suite(told_suite(data))
+    tell(*suite_sections(told_suite(data)))
     cost = f"{suite.prompt_tokens} prompt tokens, {suite.completion_tokens} completion tokens"
     say(f"\n{cost}; suite {suite.hash[:12]}", style="dim")
 

@@ -1,11 +1,10 @@
 """Figures that this machine remembers from one command to the next: a JSON object a kind, in the data root."""
 
 import json
-import os
-import threading
 from typing import Any
 
 from hc_ray.machine.paths import data_root
+from hc_ray.machine.whole_files import beside
 
 
 def recall(kind: str, key: str) -> Any:
@@ -24,7 +23,5 @@ def remember(kind: str, key: str, figure: Any) -> None:
     except (OSError, ValueError, TypeError):
         known = {}
     known[key] = figure
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
-    temporary.write_text(json.dumps(known, indent=1))
-    temporary.replace(path)
+    with beside(path, json.dumps(known, indent=1).encode(), lasting=False) as new:
+        new.replace(path)

@@ -9,7 +9,6 @@ from hc_ray.reports.page import NOT_MEASURED, Section, draw, interval_of, number
 from hc_ray.reports.progress import counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
-from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
 _TONES = {"meta-reasoner": "good", "rules": "other", "tpe": "third", "no change": "soft"}
@@ -19,15 +18,9 @@ _ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
 """How far beside its generation a proposer's points stand, so that they do not hide each other."""
 
 
-def tell_climb(summary: Data) -> None:
-    """The whole climb in a terminal."""
-    for section in _sections(summary):
-        tell(section)
-
-
 def climb_html(summary: Data) -> str:
     """The whole page."""
-    head, champion, declared, proposals, *rest = _sections(summary)
+    head, champion, declared, proposals, *rest = climb_sections(summary)
     says = summary["climb"]["says"]
     parts = [head._replace(title=""), champion, declared, proposals,
              draw("plots", f"Figures ({says})", _plots(summary)), *rest]  # fmt: skip
@@ -38,8 +31,8 @@ def climb_html(summary: Data) -> str:
     return draw("document", f"hc-ray climb: {head.title}", parts)
 
 
-def _sections(summary: Data) -> Iterator[Section]:
-    """The first is the head, the second says what came of it."""
+def climb_sections(summary: Data) -> Iterator[Section]:
+    """The whole climb. The first section is the head, the second says what came of it."""
     climb, terms = summary["climb"], summary["climb"]["terms"]
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]

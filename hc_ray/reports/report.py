@@ -63,14 +63,8 @@ def _summary(
         "comparisons": comparisons, "compared": compared, "criteria": criteria_of(configs),
         "self_to_blind": self_to_blind(rows), "by_testgen": by_testgen(rows, declared),
         "holdout_looks": sweep.get("holdout_looks"), "bits": sum(len(row["bits"]) for row in rows), "trials": rows,
+        "replay": None,
     }  # fmt: skip
-
-
-def write(store: Store) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory."""
-    summary = summarise(store) | {"replay": None}
-    leave(store, summary)
-    return summary
 
 
 def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = html) -> None:

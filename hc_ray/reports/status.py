@@ -1,6 +1,5 @@
 """How far a sweep is, read from its directory: committed trials, the journal's last events, and the owner's lease."""
 
-import json
 import time
 from collections.abc import Iterable, Set
 from dataclasses import asdict
@@ -10,19 +9,15 @@ from pydantic import TypeAdapter
 
 from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
-from hc_ray.machine.owner import is_alive, machine
+from hc_ray.machine.lease import LEASE, Held, heard
+from hc_ray.machine.owner import is_alive
 from hc_ray.reports.progress import SweepState
 from hc_ray.reports.report import finished, read_sweep
 
 _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
 """How a line of the journal begins that tells of a trial, and what stands in an error's."""
-SILENT = 60.0
-"""Seconds without a renewed lease after which an owner on another machine counts as gone, unless it is heard."""
 FAR = 86_400.0
 """Seconds by which no clock is thought to be wrong."""
-LISTEN = 15.0
-"""Seconds for which one is listened to whose lease looks old, or of the future: its clock may be wrong, or this one.
-Owners renew their leases every ten."""
 
 
 def status_of(store: Store) -> dict[str, Any]:
@@ -52,26 +47,20 @@ def status_of(store: Store) -> dict[str, Any]:
 
 def _owner(store: Store) -> str | None:
     """None where no sweep was ever started here."""
-    try:
-        said = store.read("lease.json")
-        lease = json.loads(said)
-    except (FileNotFoundError, ValueError):
+
+    def read() -> Held | None:
+        try:
+            return Held.model_validate_json(store.read(LEASE))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    if (held := read()) is None:
         return None
-    if lease.get("released"):
+    if held.released:
         return "ended"
-    if lease.get("machine") == machine():
-        return "running" if is_alive(str(lease.get("owner"))) else "gone"
-    age = time.time() - float(lease.get("renewed_at") or 0)
-    if 0 <= age < SILENT:
-        return "running"
-    if abs(age) > FAR:
-        return "gone"
-    until = time.monotonic() + LISTEN
-    while time.monotonic() < until:
-        time.sleep(LISTEN / 15)
-        if store.read("lease.json") != said:
-            return "running"
-    return "gone"
+    far = abs(time.time() - held.renewed_at) > FAR
+    lives = is_alive(held.owner) if held.here else not far and heard(held, read)
+    return "running" if lives else "gone"
 
 
 def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:

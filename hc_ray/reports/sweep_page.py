@@ -14,7 +14,6 @@ from hc_ray.reports.page import UNEXPECTED, Section, difference_text, draw, inte
 from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import replay_sections
 from hc_ray.reports.self_to_blind import reliance_section
-from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
 _GRADED = {
@@ -26,16 +25,14 @@ TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
 
 
-def tell_report(summary: Data, *, out: str = "OUT") -> None:
-    """The whole report in a terminal; ``out``: the sweep directory's name in commands."""
-    for section in (_head(summary), *_results(summary), *_other_sections(summary, out)):
-        tell(section)
+def report_sections(summary: Data, *, out: str = "OUT") -> Sequence[Section]:
+    """The whole report for a terminal; ``out``: the sweep directory's name in commands."""
+    return [_head(summary), *_results(summary), *_other_sections(summary, out)]
 
 
-def tell_result(summary: Data, *, out: str) -> None:
+def result_sections(summary: Data, *, out: str) -> Sequence[Section]:
     """What a sweep ends with: its rates and comparisons, and the tasks that fail their own check."""
-    for section in (*_results(summary), controls_section(summary, out)):
-        tell(section)
+    return [*_results(summary), controls_section(summary, out)]
 
 
 def html(summary: Data) -> str:

@@ -55,10 +55,6 @@ def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = No
     _console(stream).print(Text(printable(text), style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
 
 
-def heading(text: str) -> None:
-    say(f"\n{text}", style="bold")
-
-
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
     grid, console, cells = _grid(columns, numbers), _console(), [[_cell(value) for value in row] for row in rows]
@@ -71,11 +67,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Seq
     console.print(grid)
 
 
-def tell(section: Section) -> None:
-    """A section of a report, if it tells anything."""
+def tell(*sections: Section) -> None:
+    """The sections of a report, as far as they tell anything."""
+    for section in sections:
+        _tell(section)
+
+
+def _tell(section: Section) -> None:
     style = STYLES.get(TONES.get(section.tone, section.tone))
     if section.title and (section.rows or section.notes or section.after):
-        heading(section.title)
+        say(f"\n{section.title}", style="bold")
     for note in section.notes:
         say(note, style=style)
     if section.rows:

@@ -5,7 +5,6 @@ from typing import Any
 
 from hc_ray.domain.candidate import NO_TEXT, in_lines
 from hc_ray.domain.trial import WITHOUT_MODEL
-from hc_ray.reports import terminal
 from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
@@ -15,19 +14,14 @@ NO_TESTS = "none: this agent writes no tests"
 INPUTS = "→ ?: an input without an expected value; candidates pass where they run, and are compared with each other."
 
 
-def tell(trial: Data, *, out: str = "OUT", verbose: bool = False) -> None:
-    """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` shows long texts whole, and adds every
-    prompt and answer."""
-    for section in _sections(trial, out, verbose=verbose):
-        terminal.tell(section)
-
-
-def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
+def trial_sections(trial: Data, *, out: str = "OUT", verbose: bool = False) -> Iterator[Section]:
+    """What ``describe`` found in the sweep directory ``out``. ``verbose`` shows long texts whole, and adds every prompt
+    and answer."""
     where = f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}"
     yield Section(trial["trial"], notes=[where], tone="plain")
     instruction = trial["instruction"] or _none(trial, "not stored: this agent does not read it")
     yield _text("Instruction", instruction, whole=verbose)
-    yield from _of_suite(trial["suite"], _none(trial, NO_TESTS))
+    yield from suite_sections(trial["suite"], _none(trial, NO_TESTS))
     yield from _of_candidates(trial, whole=verbose)
     if attempts := trial["failed_attempts"]:
         traces = [one["trace"].rstrip() for one in attempts if verbose and one["trace"]]
@@ -73,13 +67,8 @@ def _attempts(attempts: Sequence[Data]) -> Section:
     return Section(f"Failures outside the sandboxes: {len(attempts)} attempts", columns, rows, numbers=("attempt",))
 
 
-def tell_suite(suite: Data | None) -> None:
-    """Print the tests with the gate's reasons, and what was understood on the way."""
-    for section in _of_suite(suite):
-        terminal.tell(section)
-
-
-def _of_suite(suite: Data | None, none: str = NO_TESTS) -> Iterator[Section]:
+def suite_sections(suite: Data | None, none: str = NO_TESTS) -> Iterator[Section]:
+    """The tests with the gate's reasons, and what was understood on the way."""
     if suite is None:
         yield Section("Self-tests", notes=(none,))
         return

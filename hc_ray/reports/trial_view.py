@@ -2,12 +2,11 @@
 the verdict. It reads a trial's folder and nothing sealed."""
 
 import difflib
-import io
-import tarfile
 from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.errors import OutputError
+from hc_ray.domain.filetree import unpack
 from hc_ray.domain.ports import Store
 from hc_ray.reports.report import finished, result_of, row_of, stored_json, stored_rows
 
@@ -131,9 +130,8 @@ def _members(store: Store, path: str) -> list[str] | None:
     except FileNotFoundError:
         return None
     try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            return [f"/{member.name}" for member in archive if not member.isdir()]
-    except tarfile.TarError as error:
+        return [member.path for member in unpack(data).members if member.kind != "folder"]
+    except ValueError as error:
         raise OutputError(f"{path} cannot be read: {error}") from None
 
 

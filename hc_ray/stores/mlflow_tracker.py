@@ -17,7 +17,7 @@ from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.machine.paths import data_root
-from hc_ray.stores.local_disk import lock
+from hc_ray.machine.whole_files import lock
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyarrow import Table as Table
 
 from hc_ray.domain.errors import OutputError, StoreError
+from hc_ray.machine.whole_files import beside, link, lock, sync_folder
 from hc_ray.stores.conditional import create_object
-from hc_ray.stores.local_disk import beside, link, lock, sync_folder
 
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
@@ -194,18 +194,19 @@ class SweepStore:
             yield from (info for info in found if info.is_file)
 
     def finished(self) -> set[str]:
-        """Names of the trials that have a ``result.json`` with something in it."""
-        return self.holding("result.json", empty=False)
+        """Names of the trials that have a result."""
+        return self.holding("result.json")
 
-    def holding(self, name: str, *, empty: bool = True) -> set[str]:
-        """Names of the trials whose folder holds a file ``name``, be it ``empty`` or not. One look at each folder, no
-        file is read: 100,000 trials in seconds."""
+    def holding(self, name: str) -> set[str]:
+        """Names of the trials whose folder holds a file ``name`` with something in it. One look at each folder, no file
+        is read: 100,000 trials in seconds."""
         if self._local:
             with self._faults("list trials", answers=FileNotFoundError), os.scandir(self._path("trials")) as folders:
-                return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
+                return {folder.name for folder in folders if _size(f"{folder.path}/{name}")}
             return set()
-        found = self._below("trials")
-        return {one.path.rsplit("/", 2)[1] for one in found if one.path.endswith(f"/{name}") and (empty or one.size)}
+        return {
+            one.path.rsplit("/", 2)[1] for one in self._below("trials") if one.path.endswith(f"/{name}") and one.size
+        }
 
 
 @functools.cache
@@ -224,11 +225,11 @@ def _reach(uri: str) -> None:
 
 
 def _size(path: str) -> int:
-    """Of a file; -1 where there is none."""
+    """Of a file; 0 where there is none."""
     try:
         return os.stat(path).st_size  # noqa: PTH116
     except OSError:
-        return -1
+        return 0
 
 
 def sweep_at(out: str) -> SweepStore:

@@ -15,8 +15,8 @@ import pytest
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
 from hc_ray.machine.owner import _started
+from hc_ray.machine.whole_files import link
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
-from hc_ray.stores.local_disk import link
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
@@ -71,12 +71,12 @@ def test_an_owner_of_an_older_epoch_writes_nothing_and_does_not_release_a_newer_
 TWIN = """
 import fcntl, os, socket, sys
 from hc_ray.domain.errors import OutputError
-from hc_ray.machine import owner
+from hc_ray.machine import lease, owner
 from hc_ray.stores import sweep_directory
 from hc_ray_actors.driver import journal
 
 owner._boot, owner._namespace = (lambda: sys.argv[2]), (lambda: 4026531836)  # the same in every virtual machine
-journal.LEASE_SECONDS = 4.0
+lease.LEASE_SECONDS = 4.0
 if sys.argv[1] == "no locks":
     def refuse(file, how):
         raise OSError(95, "not supported")
@@ -135,7 +135,7 @@ def test_of_two_machines_of_one_name_that_start_on_one_directory_the_second_is_r
     ({"machine": "x:1", "renewed_at": 0}, None), ({"machine": "x:1"}, "if that machine is gone, try again 1 s after"),
 ])  # fmt: skip
 def test_a_start_that_came_no_further_than_its_claim_is_judged_by_that(tmp_path, monkeypatch, claim, told):
-    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 1.0)
+    monkeypatch.setattr("hc_ray.machine.lease.LEASE_SECONDS", 1.0)
     store = _dead_lease(tmp_path / "out")
     if isinstance(claim, dict):
         claim = {**json.loads(store.read(LEASE)), "epoch": 2, "renewed_at": time.time(), **claim}
@@ -152,10 +152,11 @@ FROZEN = """
 import sys
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray.domain.errors import StoreError
+from hc_ray.machine import lease as leases
 from hc_ray_actors.driver import journal
 
-journal.machine = lambda: "elsewhere:1"
-journal.LEASE_SECONDS = 2.0
+journal.machine = leases.machine = lambda: "elsewhere:1"
+leases.LEASE_SECONDS = 2.0
 store = SweepStore(sys.argv[1])
 lease = journal.Lease(store)
 print("took", flush=True)
@@ -170,7 +171,7 @@ except StoreError:
 
 
 def test_an_owner_elsewhere_lives_while_it_renews_and_what_it_writes_after_a_takeover_is_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 2.0)
+    monkeypatch.setattr("hc_ray.machine.lease.LEASE_SECONDS", 2.0)
     out = str(tmp_path / "out")
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     frozen = subprocess.Popen([sys.executable, "-c", FROZEN, out], **piped)
@@ -209,7 +210,7 @@ def test_a_resume_right_after_sigkill_waits_until_what_still_dies_has_written(tm
 
 
 def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, monkeypatch):
-    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 1.0)
+    monkeypatch.setattr("hc_ray.machine.lease.LEASE_SECONDS", 1.0)
     store = _dead_lease(tmp_path / "out")
     held = json.loads(store.read(LEASE))
     store.write(LEASE, json.dumps({**held, "machine": "elsewhere:1", "renewed_at": time.time() + 3600}).encode())

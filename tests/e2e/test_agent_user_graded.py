@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.grading import control
-from hc_ray.blind.grading.shared import grade_living
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.task import Task
 from hc_ray.reports.report import rows_of
@@ -68,7 +68,7 @@ async def test_the_tests_run_as_the_images_user_in_shared_grading_too(places, gr
     assert (done.exit_code, done.stdout) == (0, b"1600\n/home/worker\n"), done
     submission = control.make_submission(task, (await box.difference()).tar, "agent")
     submission = submission.model_copy(update={"living": await box.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert (verdict.passed, verdict.cause) == (True, "passed"), verdict
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
-from hc_ray.blind.grading.separate import grade_separate
-from hc_ray.blind.grading.shared import grade_living, grade_own
+from hc_ray.blind.grading.separate import grade_fresh
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import SandboxError
@@ -75,7 +75,7 @@ async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_
     roots = {"sealed_root": ground / "sealed", "place": places[1]}
     control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
     assert (control.passed, control.witness, control.mode) == (True, "agrees", "shared"), control
-    nothing = await grade_own(task, solve=False, **roots)  # type: ignore[arg-type]
+    nothing = await grade_shared(task, None, spared=None, careful=False, **roots)  # type: ignore[arg-type]
     assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
     reference = await oracle.reference(task, **roots)  # type: ignore[arg-type]
     isolated = await grade(task, reference, **roots)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places
     await sandbox.close()
     await base.close()
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.passed, verdict.cause, verdict.witness) == (True, "passed", "agrees"), verdict
     left = subprocess.run(["docker", "ps", "-aq", "--no-trunc"], capture_output=True, text=True, check=True).stdout
     assert sandbox.container not in left
@@ -106,7 +106,7 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     sandbox = await solvers.create(task, "lurks")
     await sandbox.exec(["bash", "-c", f"{SERVES}\n({LURKS}) </dev/null >/dev/null 2>&1 &"], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
@@ -146,7 +146,7 @@ async def test_what_tests_put_on_command_lines_is_seen_by_nobody_who_lives_besid
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     kept = ground / "kept.txt"
     terms = {"sealed_root": ground / "sealed", "place": places[1], "keep_output": kept}
-    verdict = await grade_living(task, submission, spared=(), **terms)  # type: ignore[arg-type]
+    verdict = await grade_shared(task, submission, spared=(), **terms)  # type: ignore[arg-type]
     assert verdict.passed, (verdict, kept.read_text())
 
 
@@ -159,7 +159,7 @@ async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_r
     start = f'setsid sh -c "{rewrites}" </dev/null >/dev/null 2>&1 & until [ -s {hook} ]; do sleep 0.05; done'
     await sandbox.exec(["sh", "-c", start], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
 
 
@@ -170,7 +170,7 @@ async def test_what_was_handed_in_and_differs_from_the_image_may_change_no_more_
     writes = "while :; do chmod 644 /etc/ld.so.cache /etc/passwd; chmod 755 /usr/local/bin/tool; sleep 0.1; done"
     await sandbox.exec(["sh", "-c", f'{adds}setsid sh -c "{writes}" </dev/null >/dev/null 2>&1 &'], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.tampered == ("/etc/ld.so.cache", "/etc/passwd", "/usr/local/bin/tool"), verdict
 
 
@@ -179,7 +179,7 @@ async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_
     sandbox = await places[0].create(task, "changes")
     await sandbox.exec(["bash", "-c", f"({CHANGES}) </dev/null >/dev/null 2>&1 &"], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
@@ -223,7 +223,7 @@ async def test_neither_users_nor_devices_are_what_a_candidate_makes_of_them(plac
     done = await sandbox.exec(["sh", "-c", does], timeout=30)
     assert done.exit_code == 0, done
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is False and verdict.cause in ("no_verdict", "tampered"), verdict
 
 
@@ -257,7 +257,7 @@ async def test_a_service_that_imports_a_module_for_the_first_time_while_the_test
     )
     await sandbox.exec(["sh", "-c", starts], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is True, verdict
 
 
@@ -268,7 +268,7 @@ async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     ticket = await sandbox.hand_over()
     subprocess.run(["docker", "kill", sandbox.container], capture_output=True, check=True)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
 
 
@@ -288,7 +288,7 @@ async def test_of_a_sandbox_that_was_ended_before_it_was_given_away_the_files_ar
     finally:
         await forks.close()
     submission = oracle.make_submission(task, difference.tar, "trial").model_copy(update={"living": ticket})
-    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
     assert verdict.passed is True, verdict
 
 
@@ -315,7 +315,7 @@ async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_a
     try:
         control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
         assert (control.passed, control.mode, control.witness) == (True, "separate", "none"), control
-        nothing = await grade_separate(task, None, **roots)  # type: ignore[arg-type]
+        nothing = await grade_fresh(task, None, **roots)  # type: ignore[arg-type]
         assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
     finally:
         await own_place.close()
@@ -326,7 +326,7 @@ async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_ver
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script}, solution={"solve.sh": "true\n"})
     kept = ground / "kept.txt"
     roots = {"sealed_root": ground / "sealed", "place": places[1], "keep_output": kept}
-    shared = await grade_own(task, solve=False, **roots)  # type: ignore[arg-type]
+    shared = await grade_shared(task, None, spared=None, careful=False, **roots)  # type: ignore[arg-type]
     isolated = await grade(task, None, **roots)  # type: ignore[arg-type]
     assert [(one.passed, one.cause) for one in (shared, isolated)] == [(True, "passed")] * 2
     assert kept.stat().st_size <= 1 << 16 and kept.stat().st_mode & 0o777 == 0o600

@@ -14,7 +14,8 @@ from hc_ray.domain.value import flattened
 from hc_ray.domain.variants import AXES
 from hc_ray.reports.best import best, exported, stats
 from hc_ray.reports.report import html, summarise, summarise_several
-from hc_ray.reports.sweep_page import tell_report, tell_result
+from hc_ray.reports.sweep_page import report_sections, result_sections
+from hc_ray.reports.terminal import tell
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.results import write_sweep
@@ -116,10 +117,14 @@ def test_the_report_of_a_sweep_that_starts_at_an_exported_config_says_which_task
     summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates say too much of it"
     assert any(told in note for note in plan.notes) and summary["sweep"]["tuned_on"] == [first, "another"]
     both = summarise_several({"x": store, "y": store})
-    for text in (said(tell_report, summary), said(tell_result, summary, out="OUT"), html(summary)):
+    for text in (
+        said(tell, *report_sections(summary)),
+        said(tell, *result_sections(summary, out="OUT")),
+        html(summary),
+    ):
         assert told in text
     assert both["sweep"]["tuned_on"] == [first, "another"]
-    assert "tuned on" not in said(tell_report, summarise(sweepdir.demo_like()))
+    assert "tuned on" not in said(tell, *report_sections(summarise(sweepdir.demo_like())))
 
 
 def test_what_cannot_be_ranked_is_told_in_one_line():

@@ -9,6 +9,7 @@ from tests.fakes.tars import make_tar
 from tests.fakes.tasks import sealed_task
 
 IMAGE = {
+    "workdir": "/app",
     "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own",
     "pythons": [{"program": "/usr/bin/python3", "stdlib": ["/usr/lib/python3"], "path": ["/usr/lib/python3"]}],
     "sessions": [{"loaded": {"json": ["/usr/lib/python3/json.py"]}, "mapped": ["/usr/lib/libc.so.6"]}],
@@ -100,5 +101,5 @@ async def test_where_an_empty_session_fails_every_module_it_could_load_is_truste
 
 def test_only_those_of_the_verifier_s_variables_are_shown_that_decide_what_is_resolved():
     given = {"PATH": "/a:${HERE:-/b}", "API_KEY": "secret", "PYTHONPATH": "/c"}
-    assert apply_submission.tests_environment(given) == {"PATH": "/a:/b", "PYTHONPATH": "/c"}
-    assert apply_submission.tests_environment({"PATH": "${NOT_SET_ANYWHERE}"}) == {}
+    assert apply_submission._environment(given) == {"PATH": "/a:/b", "PYTHONPATH": "/c"}
+    assert apply_submission._environment({"PATH": "${NOT_SET_ANYWHERE}"}) == {}

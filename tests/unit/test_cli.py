@@ -14,8 +14,9 @@ from hc_ray.cli import trials
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.domain.suite import Suite
+from hc_ray.machine import lease
 from hc_ray.machine.paths import refusal
-from hc_ray.reports import report, status
+from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders
 from hc_ray_actors.integrations.mcp_workspace import kept
@@ -26,6 +27,7 @@ from tests.fakes.processes import ran
 from tests.fakes.scripts import echo_request
 from tests.fakes.suites import call_test
 
+ELSEWHERE = lease.Held(epoch=1, owner="1-1", pid=1, host="x", machine="another", renewed_at=0)
 REMEDY = "set HC_RAY_HOME to a folder that you can write to, on a file system with room and file locks"
 
 
@@ -127,7 +129,7 @@ def test_debug_may_stand_anywhere_and_raises_what_happened(arguments):
 def test_report_writes_both_files_and_shows_people_the_table_the_comparisons_and_what_is_unscored(sweep, capsys):
     assert cli.run(["report", str(sweep), "--json"]) == 0
     out, err = capsys.readouterr()
-    assert err == "" and json.loads(out) == report.summarise(SweepStore(str(sweep))) | {"replay": None}
+    assert err == "" and json.loads(out) == report.summarise(SweepStore(str(sweep)))
     assert json.loads((sweep / "report.json").read_text()) == json.loads(out)
     assert (sweep / "report.html").read_text().startswith("<!doctype html>")
     assert cli.run(["report", str(sweep)]) == 0
@@ -179,12 +181,12 @@ def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, t
 
 
 def test_status_counts_what_is_there(sweep, monkeypatch, capsys):
-    monkeypatch.setattr(status, "LISTEN", 0.1)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.5)
     events = [{"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
               {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""}]  # fmt: skip
     (sweep / "events").mkdir()
     (sweep / "events" / "000000.jsonl").write_text("\n".join(map(json.dumps, events)))
-    (sweep / "lease.json").write_text(json.dumps({"released": True}))
+    (sweep / "lease.json").write_text(ELSEWHERE.model_copy(update={"released": True}).model_dump_json())
     assert cli.run(["status", str(sweep), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["done"], found["owner"], found["running"]) == (25, "ended", [])
@@ -193,7 +195,7 @@ def test_status_counts_what_is_there(sweep, monkeypatch, capsys):
     start = {**events[0], "trial": done}
     (sweep / "events" / "000001.jsonl").write_text(json.dumps(start))
     for renewed, owner, running in ((time.time(), "running", ["x__1"]), (time.time() - 99, "gone", [])):
-        (sweep / "lease.json").write_text(json.dumps({"machine": "another", "renewed_at": renewed}))
+        (sweep / "lease.json").write_text(ELSEWHERE.model_copy(update={"renewed_at": renewed}).model_dump_json())
         assert cli.run(["status", str(sweep), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
@@ -202,18 +204,21 @@ def test_status_counts_what_is_there(sweep, monkeypatch, capsys):
 def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lease_is_renewed(
     sweep, monkeypatch, capsys
 ):
-    monkeypatch.setattr(status, "LISTEN", 10.0)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 10.0)
     for offset in (-400, 400):
-        lease = {"machine": "another", "renewed_at": time.time() + offset}
-        (sweep / "lease.json").write_text(json.dumps(lease))
-        renewed = json.dumps({**lease, "renewed_at": lease["renewed_at"] + 10})
-        keeper = threading.Timer(0.2, (sweep / "lease.json").write_text, [renewed])
+        first, second = (
+            ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset + later}).model_dump_json()
+            for later in (0, 10)
+        )
+        (sweep / "lease.json").write_text(first)
+        keeper = threading.Timer(0.2, (sweep / "lease.json").write_text, [second])
         keeper.start()
         assert cli.run(["status", str(sweep), "--json"]) == 0
         keeper.join()
         assert json.loads(capsys.readouterr().out)["owner"] == "running"
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it listens to a lease of last week"))
-    (sweep / "lease.json").write_text(json.dumps({"machine": "another", "renewed_at": time.time() - 7 * 86_400}))
+    last_week = ELSEWHERE.model_copy(update={"renewed_at": time.time() - 7 * 86_400})
+    (sweep / "lease.json").write_text(last_week.model_dump_json())
     assert cli.run(["status", str(sweep), "--json"]) == 0 and '"gone"' in capsys.readouterr().out
 
 

@@ -13,7 +13,8 @@ from hc_ray.domain.value import digest_of
 from hc_ray.domain.variants import labels, variants
 from hc_ray.reports import report
 from hc_ray.reports.comparison import _correct
-from hc_ray.reports.sweep_page import tell_report
+from hc_ray.reports.sweep_page import report_sections
+from hc_ray.reports.terminal import tell
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
 from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials
@@ -191,7 +192,7 @@ def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_
         ("most" * 8, "base" * 8),
     ]  # fmt: skip
     assert "each agent's configs with its first" in summary["compared"]
-    for told in (said(tell_report, summary), report.html(summary)):
+    for told in (said(tell, *report_sections(summary)), report.html(summary)):
         assert "wide: samples=8" in told and "after Holm" in told and "each agent" in told
     assert summary["criteria"][0]["name"].startswith("hc (base): ")
 

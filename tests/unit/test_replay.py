@@ -13,7 +13,8 @@ from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.figures import replay
 from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
-from hc_ray.reports.replay.text import tell_replay
+from hc_ray.reports.replay.text import replay_sections
+from hc_ray.reports.terminal import tell
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit import DEFINITIONS
 from hc_ray_actors.verifiers import audit
@@ -103,7 +104,7 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
         assert row_of(found, "hc", name)["blind_pass"]["value"] is None
     assert found["graded"] == 0 and row_of(found, "hc", "as run")["measured"] == 1
-    text = said(tell_replay, found)
+    text = said(tell, *replay_sections(found))
     assert "not measured" in text and "hc-ray audit" in text
 
 
@@ -201,7 +202,8 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
 ) -> None:
     store = apart()
     complete_audit(store)
-    summary = report.write(store)
+    summary = report.summarise(store)
+    report.leave(store, summary)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")
     found = replay(store, None)
     report.leave(store, summary | {"replay": found})

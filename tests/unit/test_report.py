@@ -8,7 +8,8 @@ import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
-from hc_ray.reports.sweep_page import tell_report, tell_result
+from hc_ray.reports.sweep_page import report_sections, result_sections
+from hc_ray.reports.terminal import tell
 from hc_ray.statistics import estimators
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
@@ -76,7 +77,7 @@ def test_unscored_trials_are_in_no_rate_but_told_beside_and_those_tried_again_ar
     summary = report.summarise(store)
     assert all(
         "if unscored trials count as fails: raw 0.67" in told
-        for told in (report.html(summary), said(tell_report, summary))
+        for told in (report.html(summary), said(tell, *report_sections(summary)))
     ), "also where there are none"
 
 
@@ -189,7 +190,7 @@ def told_in_full() -> sweepdir.MemoryStore:
 
 def test_each_section_stands_in_terminal_and_page_and_each_figure_and_list_on_the_page():
     summary = report.summarise(told_in_full())
-    page, told = html.unescape(report.html(summary)), said(tell_report, summary)
+    page, told = html.unescape(report.html(summary)), said(tell, *report_sections(summary))
     for words in (
         "25 of 99 trials, 3 tasks", "In 4 comparisons no difference was detected.", "A/A check of raw (aaaaaaaa) (dev)",
         "time limits multiplied by 2.0", "24 trials had a suite", "Pass@k over repeated seeds", "0.50 [0.10, 0.90] 2/4",
@@ -206,18 +207,18 @@ def test_each_section_stands_in_terminal_and_page_and_each_figure_and_list_on_th
     coloured = {tone: page.count(f'<path fill="var(--{tone})" d="M') for tone in ("good", "bad", "soft")}
     assert coloured == {"good": 1, "bad": 1, "soft": 1} and "<span class=good>pass</span>" in page
     several = report.summarise_several({name: told_in_full() for name in ("one", "two")})
-    assert "sweep one, two; 25 trials in more than one of them" in said(tell_report, several)
+    assert "sweep one, two; 25 trials in more than one of them" in said(tell, *report_sections(several))
 
 
 def test_the_head_says_how_the_tests_ran_and_which_passes_no_second_witness_bears_out():
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "raw", [True, False])
-    told = said(tell_report, report.summarise(store))
+    told = said(tell, *report_sections(report.summarise(store)))
     assert "tests ran in a fresh sandbox (isolated) · bwrap · network where task.toml declares one" in told
     assert "second witness" not in told
     own = {"grading": "shared", "sandbox": "docker", "network": "task", "witness": "none"}
     sweepdir.add_trials(store, "hc", [True, False, None], metadata=own)
-    told = said(tell_report, report.summarise(store))
+    told = said(tell, *report_sections(report.summarise(store)))
     assert "in the candidate's own sandbox (shared) 3 / in a fresh sandbox (isolated) 2 · docker 3 / bwrap 2" in told
     assert "1 passed trial without a second witness" in told
 
@@ -233,9 +234,9 @@ def test_a_sweeps_tasks_are_told_alike_while_it_runs_and_when_it_has_ended():
 
 def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():
     store = sweepdir.demo_like()
-    report.write(store)
+    report.leave(store, report.summarise(store))
     first = dict(store.files)
-    report.write(store)
+    report.leave(store, report.summarise(store))
     assert store.files == first and json.loads(store.read("report.json"))["configs"]
     store = sweepdir.demo_like()
     before = report.summarise(store)
@@ -285,5 +286,5 @@ def test_trials_that_cost_no_tokens_are_counted_but_not_those_of_controls(capsys
         sweepdir.add_trial(store, "t", agent, agent == "oracle", tokens=tokens)
     summary = report.summarise(store)
     assert {one["agent"]: one["unasked"] for one in summary["configs"]} == {"raw": 1, "hc": 0, "oracle": 0}
-    tell_result(summary, out="OUT")
+    tell(*result_sections(summary, out="OUT"))
     assert "1 trial cost no tokens" in capsys.readouterr().out

@@ -14,8 +14,9 @@ from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import flattened
-from hc_ray.reports.climb_page import climb_html, tell_climb
+from hc_ray.reports.climb_page import climb_html, climb_sections
 from hc_ray.reports.climb_report import Data, is_climb, summarise_climb
+from hc_ray.reports.terminal import tell
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
 from tests.fakes.simulated_climb import World
@@ -72,7 +73,7 @@ def summary_of(store: MemoryStore) -> Data:
 
 
 def told(summary: Data) -> tuple[str, str]:
-    return said(tell_climb, summary), climb_html(summary)
+    return said(tell, *climb_sections(summary)), climb_html(summary)
 
 
 def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(climbed) -> None:

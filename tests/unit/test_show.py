@@ -2,6 +2,7 @@ import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import trial_text, trial_view
+from hc_ray.reports.terminal import tell
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
 
@@ -12,7 +13,7 @@ def described(*trial, of=sweepdir.add_told_trial, **more):
 
 
 def told(about=None, verbose=False):
-    return said(trial_text.tell, about or described(), verbose=verbose)
+    return said(tell, *trial_text.trial_sections(about or described(), verbose=verbose))
 
 
 def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_and_verdict() -> None:

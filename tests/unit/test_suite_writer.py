@@ -10,7 +10,8 @@ from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import GateVerdict, Suite
 from hc_ray.domain.task import Environment, Task
-from hc_ray.reports.trial_text import tell_suite
+from hc_ray.reports.terminal import tell
+from hc_ray.reports.trial_text import suite_sections
 from hc_ray.reports.trial_view import told_suite
 from hc_ray.selftests.suite_writer import suite_key
 from hc_ray_actors.jobs.testers import with_testers
@@ -125,9 +126,9 @@ def test_a_reader_sees_what_was_understood_and_of_an_older_suite_what_it_has():
         matrix={"r1": ("good",), "r2": ()}, assumptions=("boundary has only 1 tests.",),
         uncertainties=("Is 0 doubled?",), notes=("Mutants: not measured.",), reflections=("Round 1: 3 tests.",),
     )  # fmt: skip
-    text = said(tell_suite, told_suite(suite.model_dump(mode="json")))
+    text = said(tell, *suite_sections(told_suite(suite.model_dump(mode="json"))))
     for part in (*suite.assumptions, *suite.uncertainties, *suite.notes, *suite.reflections, "happy_path 2/3"):
         assert part in text
     assert suite.covered == 0.5
-    text = said(tell_suite, told_suite({"tests": [], "gate": []}))
+    text = said(tell, *suite_sections(told_suite({"tests": [], "gate": []})))
     assert " ".join(text.split()) == "Self-tests: 0 admitted of 0 generated no test was written"

@@ -18,6 +18,7 @@ from tests.fakes.tars import Member, make_tar, member
 
 SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python3.11/site-packages"
 DEBIAN = Image(
+    workdir="/app",
     path=("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"),
     first=("/root/.local/bin",),
     programs={"python3": ("/usr/bin/python3", "/usr/bin/python3.11"), "sh": ("/usr/bin/sh", "/usr/bin/dash"),
@@ -48,13 +49,13 @@ def sparse(name: str) -> Member:
     return member(name, pax_headers={f"GNU.sparse.{key}": value for key, value in says.items()})
 
 
-def sorted_out(tar: bytes, image: Image = DEBIAN, workdir: str = "/app", mentioned: Mentions = SHELL) -> Carried:
-    return sort_out(tar, read_contents(tar), image, workdir, mentioned)
+def sorted_out(tar: bytes, image: Image = DEBIAN, mentioned: Mentions = SHELL) -> Carried:
+    return sort_out(tar, read_contents(tar), image, mentioned)
 
 
-def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/app", image: Image = DEBIAN) -> str:
-    image = image.model_copy(update={"exists": (path,) if exists else ()})
-    found = sorted_out(make_tar({path: text}), image, workdir)
+def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "", image: Image = DEBIAN) -> str:
+    image = image.model_copy(update={"exists": (path,) if exists else (), "workdir": workdir or image.workdir})
+    found = sorted_out(make_tar({path: text}), image)
     kept = path in read_contents(found.tar).members
     assert kept is not (path in found.left_behind or path in found.tampered)
     return "tampered" if found.tampered else "left behind" if found.left_behind else "carried"
@@ -65,7 +66,6 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
     make_tar({"/app/../etc/x": ""}),
     make_tar({}, member("app/x", tarfile.SYMTYPE, "/usr"), member("app/x/python3")),
     make_tar({}, member("app/x", tarfile.LNKTYPE, "usr/bin/python3")),
-    make_tar({"app/x": ""}, member("app/x")),
     make_tar({}, member("app/null", tarfile.CHRTYPE)),
     make_tar({DELETED: '{"a": 1}'}),
     make_tar({DELETED: "[" * 100_000}),
@@ -77,6 +77,12 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
 def test_a_submission_that_no_difference_looks_like_is_refused(tar):
     with pytest.raises(Refused):
         read_contents(tar)
+
+
+def test_of_two_members_of_one_name_that_one_is_judged_and_carried_which_a_sandbox_writes():
+    tar = make_tar({}, member("app/x", tarfile.SYMTYPE, "/tests"), member("app/x", data=b"1"))
+    assert read_contents(tar).links == {}
+    assert [(one.kind, one.data) for one in filetree.unpack(sorted_out(tar).tar).members] == [("file", b"1")]
 
 
 @pytest.mark.parametrize("path", [
@@ -213,10 +219,10 @@ def test_where_the_tests_run_in_a_folder_that_a_link_moved_its_modules_are_judge
     contents = read_contents(make_tar({"/srv/evil/pytest.py": "", "/srv/evil/add.py": ""}, link))
     image = DEBIAN.model_copy(update={"workdir": "/app", "modules_at": ("/app/src",)})
     moved = image.model_copy(update={"modules_at": ("/srv/evil",)})
-    assert trusted.led_astray(contents, image, moved, "/app", SHELL) == ("/srv/evil/pytest.py",)
+    assert trusted.led_astray(contents, image, moved, SHELL) == ("/srv/evil/pytest.py",)
     moved = image.model_copy(update={"workdir": "/srv/evil"})
-    assert trusted.led_astray(contents, image, moved, "/app", SHELL) == ("/srv/evil/pytest.py",)
-    assert trusted.led_astray(contents, image, image, "/app", SHELL) == sorted_out(evil, image).tampered == ()
+    assert trusted.led_astray(contents, image, moved, SHELL) == ("/srv/evil/pytest.py",)
+    assert trusted.led_astray(contents, image, image, SHELL) == sorted_out(evil, image).tampered == ()
 
 
 @pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
@@ -269,7 +275,7 @@ def test_everything_else_is_carried_with_its_removals_and_nothing_is_of_nothing(
 def test_the_second_look_is_asked_for_only_where_something_lies_or_leads_outside_of_the_working_directory():
     assert not sorted_out(make_tar({"/app/a.py": "1", "/etc/profile.d/x": "left"})).reaches_out
     assert sorted_out(make_tar({}, member("app/src", tarfile.SYMTYPE, "evil"))).reaches_out
-    assert sorted_out(make_tar({"/app/a.py": "1"}), workdir="/").reaches_out
+    assert sorted_out(make_tar({"/app/a.py": "1"}), DEBIAN.model_copy(update={"workdir": "/"})).reaches_out
     program, library = make_tar({"/usr/bin/jq": ""}), make_tar({"/usr/local/lib/libjq.so.1": ""})
     assert (sorted_out(program).reaches_out, sorted_out(program).libraries) == (True, False)
     assert sorted_out(library).libraries

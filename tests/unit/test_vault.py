@@ -7,7 +7,6 @@ import pytest
 
 from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.canaries import planted_tokens
-from hc_ray.blind.sealing.folders import write_whole
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Task
@@ -255,24 +254,6 @@ def test_a_way_through_the_shared_folder_is_refused(tmp_path, roots, target):
     (task / "tests/linked").symlink_to(target)
     sealed = vault.seal(task, *roots)
     assert sealed.tasks == () and "is a link that points outside the task folder" in sealed.refused[0].reason
-
-
-def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(tmp_path):
-    shared = tmp_path / "set" / "shared-tests" / "test.sh"
-    shared.parent.mkdir(parents=True)
-    shared.write_text(TEST_SH)
-    shared.chmod(0o755)
-    task = make_task(tmp_path / "set", tests={"data/x.txt": "x"}, environment={"a.txt": "x"})
-    (task / "tests/test.sh").symlink_to("../../shared-tests/test.sh")
-    (whole,) = write_whole(tmp_path / "set", tmp_path / "out")
-    assert not any(path.is_symlink() for path in whole.rglob("*")) and os.access(whole / "tests/test.sh", os.X_OK)
-    of = [vault.seal(folder, tmp_path / "p", tmp_path / "s") for folder in (tmp_path / "set", whole)]
-    assert of[0].tasks == of[1].tasks and of[0].sealed_digests == of[1].sealed_digests
-    with pytest.raises(DatasetError, match="already"):
-        write_whole(task, tmp_path / "out")
-    (task / "tests/test.sh").unlink()
-    with pytest.raises(DatasetError, match="tests/test"):
-        write_whole(task, tmp_path / "new")
 
 
 def test_host_variables_are_resolved_and_a_missing_one_refuses(tmp_path, roots, monkeypatch):

@@ -8,6 +8,7 @@ from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading import outputs, verify
 from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, headline, read_rewards
 from hc_ray.blind.sealing import vault
+from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import Task
@@ -17,7 +18,7 @@ from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task, sealed_task
 
-PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own"}
+PROBED = {"exists": [], "workdir": "/app", "bash": True, "path": ["/usr/bin"], "pytest": "own"}
 
 
 def end(session: str = "s", **counts: int) -> dict[str, Any]:
@@ -178,7 +179,7 @@ async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(sealed, t
     answer = answering(report(output=base64.b64encode(b"E assert 1 == 2").decode()))
     verdict = await verify.grade(task, None, sealed_root=root, place=MemoryPlace(answer), keep_output=kept)
     assert kept.read_bytes() == b"E assert 1 == 2" and kept.stat().st_mode & 0o777 == 0o600
-    assert "assert" not in verdict.model_dump_json()
+    assert "assert" not in verdict.model_dump_json() and read_kept(kept.with_suffix(".json"), Verdict) == verdict
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
 
 def test_what_an_earlier_version_kept_of_a_grading_can_be_unsealed(tmp_path):
     path = outputs.output_file(tmp_path, "task", None)
-    outputs.keep_verdict(path, Verdict(passed=False, cause="failed"))
+    keep_value(path.with_suffix(".json"), Verdict(passed=False, cause="failed"))
     kept = path.with_suffix(".json")
     kept.write_text(json.dumps({**json.loads(kept.read_bytes()), "started_at": "2026-11-28T10:00:00+00:00"}))
     assert outputs.unseal(tmp_path, "task", None, "trial").verdict == Verdict(passed=False, cause="failed")

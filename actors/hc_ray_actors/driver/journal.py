@@ -21,36 +21,16 @@ from contextlib import ExitStack, contextmanager
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import Event
-from hc_ray.domain.value import Value
+from hc_ray.machine import lease as leases
+from hc_ray.machine.lease import LEASE, Held, heard
 from hc_ray.machine.owner import current_owner, is_alive, machine
 from hc_ray.stores.sweep_directory import SweepStore
 
-LEASE = "lease.json"
 EPOCHS = "epochs"
 LOCK = f"{EPOCHS}/lock"
-LEASE_SECONDS = 30.0
-"""A lease on another machine that was not renewed for so long is dead. Its owner renews it three times as often."""
 LOCK_SECONDS = 20.0
 SEGMENT_EVENTS = 500
 FLUSH_SECONDS = 2.0
-
-
-class Held(Value):
-    """``lease.json``, and what an epoch is claimed with: who holds a sweep directory, since which start."""
-
-    schema_version: int = 1
-    epoch: int
-    owner: str
-    pid: int
-    host: str
-    machine: str
-    renewed_at: float
-    released: bool = False
-
-    @property
-    def here(self) -> bool:
-        """Its holder is, or was, a process of this machine."""
-        return self.machine == machine()
 
 
 _OURS: set[tuple[str, int]] = set()
@@ -64,8 +44,8 @@ class Lease:
         self._store = store
         self._inside, self._lock, self._turn = 0, ExitStack(), threading.Lock()
         held = self._last()
-        if held and not held.released and not held.here:
-            self._watch(held)
+        if held and not held.released and not held.here and heard(held, self._last):
+            raise self._taken(held)
         with self._locked():
             held = self._last()
             if held and not held.released and self._lives(held):
@@ -120,33 +100,17 @@ class Lease:
         told = f"{self._store.root}: another hc-ray (process {held.pid} on {held.host}) is running this sweep"
         if held.here:
             return OutputError(told)
-        return OutputError(f"{told}; if that machine is gone, try again {LEASE_SECONDS:.0f} s after it went")
+        return OutputError(f"{told}; if that machine is gone, try again {leases.LEASE_SECONDS:.0f} s after it went")
 
     def _lives(self, held: Held) -> bool:
         if not held.here:
-            return self._fresh(held)
+            return held.fresh
         if held.owner == current_owner():
             return self._key(held.epoch) in _OURS
         return is_alive(held.owner)
 
     def _key(self, epoch: int) -> tuple[str, int]:
         return os.path.realpath(self._store.root), epoch
-
-    def _fresh(self, held: Held) -> bool:
-        return 0 <= time.time() - held.renewed_at < LEASE_SECONDS
-
-    def _watch(self, held: Held) -> None:
-        """A holder on another machine, whose clock may be another too: dead is who says nothing while we listen."""
-        if self._fresh(held):
-            raise self._taken(held)
-        until = time.monotonic() + LEASE_SECONDS / 2
-        while time.monotonic() < until:
-            time.sleep(min(1.0, LEASE_SECONDS / 10))
-            now = self._last()
-            if now is None or now.released or now != held:
-                if now and not now.released:
-                    raise self._taken(now)
-                return
 
     def _lost(self) -> bool:
         """Whether a newer start has taken over. NFS may remember that its epoch was not there; its lease is opened
@@ -170,7 +134,7 @@ class Lease:
 
     def _keep(self) -> None:
         """Say every few seconds that this process lives, whatever else it does."""
-        while not self._over.wait(LEASE_SECONDS / 3):
+        while not self._over.wait(leases.LEASE_SECONDS / 3):
             try:
                 with self._locked():
                     if self._over.is_set() or self._lost():

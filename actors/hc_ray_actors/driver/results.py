@@ -107,7 +107,8 @@ def _git_sha() -> str | None:
 
 def derive(store: SweepStore) -> dict[str, Any]:
     """Rebuild report and tables from the committed trials."""
-    summary: dict[str, Any] = report.write(store)
+    summary = report.summarise(store)
+    report.leave(store, summary)
     write_tables(store, summary["trials"])
     return summary
 

@@ -107,17 +107,13 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
 def set_aside(store: SweepStore, torn: Iterable[str]) -> None:
     """Results that cannot be read are none from now on; what is in them stays beside, for a person."""
     for name in torn:
-        if left := store.read(f"trials/{name}/{RESULT}"):
-            store.write(f"trials/{name}/{UNREADABLE}", left)
+        store.write(f"trials/{name}/{UNREADABLE}", store.read(f"trials/{name}/{RESULT}"))
         store.remove(f"trials/{name}/{RESULT}")
 
 
 def _torn(store: SweepStore, names: set[str]) -> set[str]:
-    """Those whose result is empty or not whole. An object store has a file whole or not at all: there none is
-    fetched."""
-    if not store.locks:
-        return names - store.finished()
-    return {name for name in names if not _is_whole(store.read(f"trials/{name}/{RESULT}"))}
+    """Those whose result is not whole. An object store has a file whole or not at all: there none is fetched."""
+    return {name for name in names if store.locks and not _is_whole(store.read(f"trials/{name}/{RESULT}"))}
 
 
 def _is_whole(result: bytes) -> bool:

@@ -69,7 +69,7 @@ class PlainStore(SweepStore):
             os.close(root)
         return sorted(map(os.path.normpath, found))
 
-    def holding(self, name: str, *, empty: bool = True) -> set[str]:
+    def holding(self, name: str) -> set[str]:
         found = (path.split("/") for path in self.list("trials"))
         return {parts[1] for parts in found if parts[2:] == [name]}
 

@@ -16,7 +16,7 @@ from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import data_root
-from hc_ray.stores.local_disk import beside
+from hc_ray.machine.whole_files import beside
 from hc_ray_actors.integrations.mcp_folders import Folders, closed, opened
 from hc_ray_actors.remote_place import RemotePlace
 

@@ -9,9 +9,9 @@ from hc_ray.agent.skill_learning import Lesson, Solved, lessons
 from hc_ray.agent.skills import FILE, SHIPPED, installed
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.task import Task
+from hc_ray.machine.whole_files import beside
 from hc_ray.reports.report import read_sweep, result_of
 from hc_ray.spec.reading import read_spec
-from hc_ray.stores.local_disk import beside
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
 

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
 from hc_ray.blind.grading.orders import ask
-from hc_ray.blind.grading.test_dependencies import Mentions
+from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried, led_astray, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError, VerifierError
@@ -33,47 +34,114 @@ _RESOLVING = [
 ]
 
 
-async def look(
-    sandbox: Sandbox, contents: Contents | None, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
-) -> Image:
-    """What the untouched image holds. Nothing of the submission is there yet: a failure is the machinery's, and raises
-    ``VerifierError``. ``key`` names the image and its tests: what no submission bears on is looked up once a
-    process."""
-    known = _IMAGES.get(key)
-    order = _order(contents, sandbox.workdir, mentioned, env)
-    order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
-    if known is not None:
-        order["mapped"] = _mapped(known.sessions)
-        order["known"] = (
-            known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
-        )
-    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
-    if report is None:
-        raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
-    image = Image.model_validate(report)
-    if contents is None:
-        return image
-    if known is None:
-        image = image.model_copy(update={"sessions": _assumed(image)})
-        if len(_IMAGES) >= _REMEMBERED:
-            _IMAGES.clear()
-        _IMAGES[key] = image
-        return image
-    return image.model_copy(update={"sessions": known.sessions})
+class Looks:
+    """What the tests of one grading resolve, as ``hc_probe`` sees it in sandboxes."""
 
+    def __init__(
+        self,
+        tests: Mapping[str, tuple[bytes, bool]],
+        templates: Mapping[str, str],
+        key: tuple[str, str],
+        untouched: Callable[[], AbstractAsyncContextManager[Sandbox]],
+    ) -> None:
+        """``tests``: their files; ``templates``: the verifier's own variables. ``key`` names the image and its tests:
+        what no submission bears on is looked up once a process. ``untouched`` makes a sandbox of the image."""
+        self._mentioned, self._env = mentions(tests), _environment(templates)
+        self._key, self._untouched = key, untouched
 
-async def look_without(
-    untouched: Sandbox, contents: Contents | None, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
-) -> None:
-    """After a look that failed: whose fault that was. A submission has its names in what is asked, and there may be
-    too many of them. Raises ``VerifierError`` where an untouched sandbox does not answer without them either, and
-    ``Refused`` where it does, and then fails beside them again."""
-    await look(untouched, None, mentioned, env, key)
-    if contents is not None:
+    async def before(self, sandbox: Sandbox, contents: Contents | None) -> Image:
+        """What the untouched image holds. Nothing of the submission is there yet, so a failure is the machinery's, and
+        raises ``VerifierError``. But its names are in what is asked, and there may be too many of them: raises
+        ``Refused`` where another untouched sandbox answers without them, and fails beside them again."""
         try:
-            await look(untouched, contents, mentioned, env, key)
-        except VerifierError as again:
-            raise Refused(f"what its paths are in the image cannot be told: {again}") from None
+            return await self._look(sandbox, contents)
+        except VerifierError:
+            async with self._untouched() as other:
+                await self._look(other, None)
+                try:
+                    await self._look(other, contents)
+                except VerifierError as again:
+                    if contents is not None:
+                        raise Refused(f"what its paths are in the image cannot be told: {again}") from None
+            raise
+
+    async def _look(self, sandbox: Sandbox, contents: Contents | None) -> Image:
+        known = _IMAGES.get(self._key)
+        order = self._order(contents, sandbox.workdir)
+        order |= {"session": contents is not None and known is None, "imports": self._mentioned.imports}
+        if known is not None:
+            order["mapped"] = _mapped(known.sessions)
+            order["known"] = (
+                known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
+            )
+        report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
+        if report is None:
+            raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
+        image = Image.model_validate(report)
+        if contents is None:
+            return image
+        if known is None:
+            image = image.model_copy(update={"sessions": _assumed(image)})
+            if len(_IMAGES) >= _REMEMBERED:
+                _IMAGES.clear()
+            _IMAGES[self._key] = image
+            return image
+        return image.model_copy(update={"sessions": known.sessions})
+
+    async def sorted_out(self, tar: bytes, contents: Contents, image: Image) -> Carried:
+        """What becomes of a submission. In a thread, as all that takes seconds with a hundred thousand paths: others
+        are graded meanwhile."""
+        return await asyncio.to_thread(sort_out, tar, contents, image, self._mentioned)
+
+    async def carry_over(self, sandbox: Sandbox, tar: bytes, contents: Contents, image: Image) -> Carried:
+        """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
+        directory, or leads there, everything that the tests resolve is looked up again: what is another now was
+        tampered with, whichever way. Raises ``Refused`` for what cannot be written."""
+        with refusing():
+            carried = await self.sorted_out(tar, contents, image)
+        if carried.tampered or not carried.tar:
+            return carried
+        with refusing():
+            await sandbox.put_tar(carried.tar)
+        if not carried.reaches_out:
+            return carried
+        order = self.again(image, sandbox.workdir, ldconfig=carried.libraries)
+        report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
+        try:
+            after = Image.model_validate(report)
+        except ValueError:
+            raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}") from None
+        return carried.model_copy(update={"tampered": self.differences(contents, image, after)})
+
+    def again(self, image: Image, workdir: str, *, ldconfig: bool) -> dict[str, Any]:
+        """What ``hc_probe`` is asked once a submission is in: everything, but the tests' own imports, which may be
+        found only now."""
+        more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions), "ldconfig": ldconfig}
+        return self._order(None, workdir) | more
+
+    def differences(self, contents: Contents, before: Image, after: Image) -> tuple[str, ...]:
+        """What was tampered with, by what a second look found."""
+        return differences(before, after) or led_astray(contents, before, after, self._mentioned)
+
+    def _order(self, contents: Contents | None, workdir: str) -> dict[str, Any]:
+        mentioned = self._mentioned
+        return {
+            "paths": contents.members if contents else (),
+            "removed": contents.deleted if contents else (),
+            "links": contents.links if contents else {},
+            "workdir": workdir,
+            "words": mentioned.words,
+            "search": mentioned.search,
+            "sourced": mentioned.sourced,
+            "modules_at": mentioned.modules_at,
+            "lib": RUNNER_LIB,
+            "pure": PYTEST_PURE,
+            "env": self._env,
+        }
+
+
+def _mapped(sessions: Iterable[Session]) -> list[str]:
+    return sorted({file for session in sessions for file in session.mapped})
 
 
 def _assumed(image: Image) -> tuple[Session, ...]:
@@ -87,60 +155,7 @@ def _assumed(image: Image) -> tuple[Session, ...]:
     )
 
 
-async def carry_over(
-    sandbox: Sandbox, tar: bytes, contents: Contents, image: Image, mentioned: Mentions, env: Mapping[str, str]
-) -> Carried:
-    """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
-    directory, or leads there, everything that the tests resolve is looked up again: what is another now was tampered
-    with, whichever way. Raises ``Refused`` for what cannot be written."""
-    with refusing():
-        carried = await asyncio.to_thread(sort_out, tar, contents, image, sandbox.workdir, mentioned)
-    if carried.tampered or not carried.tar:
-        return carried
-    with refusing():
-        await sandbox.put_tar(carried.tar)
-    if not carried.reaches_out:
-        return carried
-    order = second_look(image, sandbox.workdir, mentioned, env, ldconfig=carried.libraries)
-    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
-    try:
-        after = Image.model_validate(report)
-    except ValueError:
-        raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}") from None
-    tampered = differences(image, after) or led_astray(contents, image, after, sandbox.workdir, mentioned)
-    return carried.model_copy(update={"tampered": tampered})
-
-
-def _mapped(sessions: Iterable[Session]) -> list[str]:
-    return sorted({file for session in sessions for file in session.mapped})
-
-
-def second_look(
-    image: Image, workdir: str, mentioned: Mentions, env: Mapping[str, str], *, ldconfig: bool
-) -> dict[str, Any]:
-    """What is asked once a submission is in: everything, but the tests' own imports, which may be found only now."""
-    more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions), "ldconfig": ldconfig}
-    return _order(None, workdir, mentioned, env) | more
-
-
-def _order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
-    """What ``hc_probe`` is asked."""
-    return {
-        "paths": contents.members if contents else (),
-        "removed": contents.deleted if contents else (),
-        "links": contents.links if contents else {},
-        "workdir": workdir,
-        "words": mentioned.words,
-        "search": mentioned.search,
-        "sourced": mentioned.sourced,
-        "modules_at": mentioned.modules_at,
-        "lib": RUNNER_LIB,
-        "pure": PYTEST_PURE,
-        "env": dict(env),
-    }
-
-
-def tests_environment(templates: Mapping[str, str]) -> dict[str, str]:
+def _environment(templates: Mapping[str, str]) -> dict[str, str]:
     """Of the verifier's own variables those that decide what is resolved to what, as far as they can be filled in
     (``grade`` says where they cannot). Keys of services are not among them."""
     chosen = {

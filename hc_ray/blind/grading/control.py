@@ -5,16 +5,15 @@ import asyncio
 from pathlib import Path
 from typing import Unpack
 
-from hc_ray.blind.grading.separate import grade_separate
-from hc_ray.blind.grading.shared import grade_own
+from hc_ray.blind.grading.separate import grade_fresh
+from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.grading.verify import Terms, fresh_sandbox, grade, has_network
+from hc_ray.blind.grading.verify import Terms, fresh_sandbox, has_network
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.solution import run_solution, without_solution
 from hc_ray.blind.sealing.vault import check_expected, load_spec
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import SandboxError, VerifierError
-from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 
@@ -37,13 +36,12 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
     return Submission.of(tar, id=trial, trial=trial, task_digest=task.digest)
 
 
-async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = None, **terms: Unpack[Terms]) -> Verdict:
+async def control(task: Task, *, cache: Path, **terms: Unpack[Terms]) -> Verdict:
     """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
 
     Run once per public digest, sealed digest, mode, network, threshold and kind of place; a pass is kept in ``cache``.
     A fail is not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with
-    cause ``no_reference``, for a task that has none. ``own_place``: sandboxes of the verifier's own image, where there
-    is one. Raises ``VerifierError`` for machinery."""
+    cause ``no_reference``, for a task that has none. Raises ``VerifierError`` for machinery."""
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     kind, mode, threshold = type(terms["place"]).__name__, task.grading, terms.get("threshold", 1.0)
     known = digest_of([task.digest, spec.sealed_digest, mode, has_network(task), kind, threshold])
@@ -54,13 +52,9 @@ async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = N
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
         verdict = Verdict(passed=None, cause="no_reference", mode=mode, **digests)
     elif mode == "shared":
-        verdict = await grade_own(task, solve=True, careful=True, **terms)
+        verdict = await grade_shared(task, None, spared=None, solve=True, **terms)
     else:
-        submission = await reference(task, **terms)
-        if mode == "separate":
-            verdict = await grade_separate(task, submission, own_place=own_place or terms["place"], **terms)
-        else:
-            verdict = await grade(task, submission, **terms)
+        verdict = await grade_fresh(task, await reference(task, **terms), **terms)
     if verdict.passed:
         await asyncio.to_thread(keep_value, path, verdict)
     return verdict

@@ -74,7 +74,7 @@ class Image(Value):
     home: str = "/root"
     homes: tuple[str, ...] = ()
     """Of everybody who can log in."""
-    workdir: str = ""
+    workdir: str
     """The real path of the working directory."""
     path: tuple[str, ...] = ()
     first: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ import getpass
 from pathlib import Path
 
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.sealing.kept import append, keep_value
+from hc_ray.blind.sealing.kept import append
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
 
@@ -26,11 +26,6 @@ def output_file(sealed_root: Path, task_digest: str, submission: str | None) -> 
     """Where the output of grading a submission (its digest; None: the untouched environment) is kept; the verdict lies
     beside it."""
     return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"
-
-
-def keep_verdict(path: Path, verdict: Verdict) -> None:
-    """Keep a verdict beside the output at ``path``."""
-    keep_value(path.with_suffix(".json"), verdict)
 
 
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Unsealed:

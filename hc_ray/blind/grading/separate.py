@@ -28,11 +28,11 @@ _LIMIT = 64 << 20
 _TOO_MUCH = 3
 
 
-async def grade_separate(
-    task: Task, submission: Submission | None, *, own_place: SandboxPlace, **terms: Unpack[verify.Terms]
-) -> Verdict:
-    """The verdict on ``submission`` (None: the untouched environment). ``own_place`` makes sandboxes of the verifier's
-    image (``vault.own_image_folder``). Raises as ``verify.grade``."""
+async def grade_fresh(task: Task, submission: Submission | None, **terms: Unpack[verify.Terms]) -> Verdict:
+    """The verdict on ``submission`` (None: the untouched environment) in a fresh sandbox, of the task's image or of the
+    verifier's own. Raises as ``verify.grade``."""
+    if task.grading != "separate":
+        return await verify.grade(task, submission, **terms)
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
         own = spec.own
@@ -46,7 +46,7 @@ async def grade_separate(
         inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
         tar = await _artefacts(task, submission, own, terms["place"])
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
-        return await verify.in_sandbox(mine, handed, inside, sealed, {**terms, "place": own_place})
+        return await verify.in_sandbox(mine, handed, inside, sealed, {**terms, "place": terms["own_place"]})
 
     return await verify.judged(task, submission, "separate", terms, work)
 

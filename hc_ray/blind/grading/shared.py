@@ -18,40 +18,37 @@ from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, VerifierError
-from hc_ray.domain.ports import Adopts, Gradable, SandboxPlace
+from hc_ray.domain.ports import Adopts, SandboxPlace
 from hc_ray.domain.task import Task
 
 
-async def grade_living(
-    task: Task, submission: Submission, *, spared: tuple[str, ...], **terms: Unpack[verify.Terms]
-) -> Verdict:
-    """The verdict on a submission in the sandbox that its ticket names, which ends with it. ``spared``: what the
-    control of the task said that its tests change (``Verdict.restless``). Raises as ``verify.grade``."""
-    if submission.living is None:
-        raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
-    return await _verdict(task, submission, terms, spared=spared, careful=True)
-
-
-async def grade_own(task: Task, *, solve: bool, careful: bool = False, **terms: Unpack[verify.Terms]) -> Verdict:
-    """The verdict on the reference solution (``solve``) or on the untouched environment, both in one sandbox.
-    ``careful``: judged as a candidate is, but for what the tests themselves change (the control)."""
-    return await _verdict(task, None, terms, solve=solve, careful=careful)
-
-
-async def _verdict(
+async def grade_shared(
     task: Task,
     submission: Submission | None,
-    terms: verify.Terms,
     *,
-    careful: bool,
+    spared: tuple[str, ...] | None,
     solve: bool = False,
-    spared: tuple[str, ...] | None = None,
+    careful: bool = True,
+    **terms: Unpack[verify.Terms],
 ) -> Verdict:
+    """The verdict on a submission in the sandbox that its ticket names, which ends with it. None: on the untouched
+    environment, with ``solve`` on the reference solution, in a sandbox of its own. ``spared``: what the control of the
+    task said that its tests change (``Verdict.restless``); None asks for just that. ``careful``: look for what was
+    tampered with. Raises as ``verify.grade``."""
+    if submission is not None and submission.living is None:
+        raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
+
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place, fresh = terms["place"], partial(_fresh, task, spec, terms["place"])
+        place, network = _shared(terms["place"]), verify.has_network(task)
+        if verify.wants_network(task, spec) != network:
+            raise DatasetError(
+                f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses "
+                "one sandbox for both: use --grading isolated"
+            )
+        fresh = partial(verify.fresh_sandbox, place, task, "grade", network=network)
+        adopted = submission and verify.closing(place.adopt(task, submission.living or ""))
         with refusing():
-            sandbox = await (_shared(place).adopt(task, submission.living or "") if submission else fresh())
-            try:
+            async with adopted or fresh() as sandbox:
                 grading = Grading(task, sandbox, spec, tests, untouched=fresh, spared=spared)
                 if not careful:
                     # The look leaves the witness's name in the sandbox, which would be a difference.
@@ -59,8 +56,6 @@ async def _verdict(
                 if solve:
                     await run_solution(sandbox, task, spec, terms["sealed_root"])
                 return await grading.fields(terms, careful=careful)
-            finally:
-                await sandbox.close()
 
     return await verify.judged(task, submission, "shared", terms, work)
 
@@ -70,13 +65,3 @@ def _shared(place: SandboxPlace) -> Adopts:
     if isinstance(place, Adopts):
         return place
     raise DatasetError("shared grading needs Docker: use --sandbox docker or --grading isolated")
-
-
-async def _fresh(task: Task, spec: VerifierSpec, place: SandboxPlace) -> Gradable:
-    network = verify.has_network(task)
-    if verify.wants_network(task, spec) != network:
-        raise DatasetError(
-            f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses one "
-            "sandbox for both: use --grading isolated"
-        )
-    return await _shared(place).create(task, verify.sandbox_name("grade", task), network=network)

@@ -6,17 +6,17 @@ import json
 import posixpath
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, look_without, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, Looks
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
-from hc_ray.blind.grading.image import Image, differences
+from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES
-from hc_ray.blind.grading.test_dependencies import mentions
-from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, led_astray, sort_out, top_module
+from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below, top_module
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -28,7 +28,6 @@ _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
-_TREES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
@@ -44,17 +43,16 @@ class Grading:
         spec: VerifierSpec,
         tests: verify.Files,
         *,
-        untouched: Callable[[], Awaitable[Gradable]],
+        untouched: Callable[[], AbstractAsyncContextManager[Gradable]],
         spared: tuple[str, ...] | None,
     ) -> None:
         self.task, self.sandbox, self.spec, self.tests = task, sandbox, spec, tests
         self.untouched = untouched
         self._spared = None if spared is None else set(spared)
-        self._mentioned = mentions(tests)
-        self._env = tests_environment(spec.env)
+        self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
+        self._looks = Looks(tests, spec.env, self._key, untouched)
         self._contents = Contents()
         self._handed_in: set[str] = set()
-        self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
 
     async def fields(self, terms: verify.Terms, *, careful: bool) -> dict[str, Any]:
         """The verdict's fields. ``careful``: look for what was tampered with; an untouched sandbox needs no look."""
@@ -92,33 +90,21 @@ class Grading:
     async def plain(self) -> Image:
         """What the image resolves, in a sandbox that nobody has changed yet; looked up once a process."""
         if self._key not in _images:
-            _images[self._key] = await look(self.sandbox, None, self._mentioned, self._env, self._key)
+            _images[self._key] = await self._looks.before(self.sandbox, None)
         return _images[self._key]
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
         tar = (await self.sandbox.difference()).tar
         contents = self._contents = await asyncio.to_thread(read_contents, tar)
-        untouched = await self.untouched()
-        try:
-            try:
-                image = await look(untouched, contents, self._mentioned, self._env, self._key)
-            except VerifierError:
-                other = await self.untouched()
-                try:
-                    await look_without(other, contents, self._mentioned, self._env, self._key)
-                finally:
-                    await other.close()
-                raise
-            carried = await asyncio.to_thread(sort_out, tar, contents, image, untouched.workdir, self._mentioned)
+        async with self.untouched() as untouched:
+            image = await self._looks.before(untouched, contents)
+            carried = await self._looks.sorted_out(tar, contents, image)
             kept = await asyncio.to_thread(read_contents, carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
             # judged by what it resolves.
             self._handed_in = {*kept.members, *kept.deleted, *contents.folders, "/etc/ld.so.cache"}
-            tidy = {} if carried.tampered else await _put_right(untouched, contents, image, carried)
-            return carried, image, tidy
-        finally:
-            await untouched.close()
+            return carried, image, {} if carried.tampered else await _put_right(untouched, contents, kept, image)
 
     async def _prepared(
         self, image: Image, watched: "_Watched", carried: Carried, put_right: dict[str, Any], *, deep: bool
@@ -127,8 +113,7 @@ class Grading:
         where something could reach it, with what the tests resolve now."""
         probe: dict[str, Any] = {}
         if carried.reaches_out or deep:
-            libraries = carried.libraries or deep
-            probe = second_look(image, self.sandbox.workdir, self._mentioned, self._env, ldconfig=libraries)
+            probe = self._looks.again(image, self.sandbox.workdir, ldconfig=carried.libraries or deep)
         # What was handed in may differ from the image, and change no more.
         sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
         order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe}
@@ -145,8 +130,7 @@ class Grading:
         appeared = {*await self._changed(watched), *prepared["odd"]}
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
-        now = Image.model_validate(prepared["resolved"])
-        return differences(image, now) or led_astray(self._contents, image, now, self.sandbox.workdir, self._mentioned)
+        return self._looks.differences(self._contents, image, Image.model_validate(prepared["resolved"]))
 
     async def _changed(self, watched: "_Watched", late: Sequence[str] = ()) -> set[str]:
         """What the tests would stand on that is neither as in the image nor handed in; of ``late``, what was changed
@@ -182,7 +166,7 @@ class _Watched:
     def __init__(self, image: Image) -> None:
         self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
         self.whole = sorted(self._whole)
-        self.trees = [*self.whole, *_TREES]
+        self.trees = [*self.whole, *SYSTEM]
         """Where code lies that must be as it was at any moment."""
         self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
@@ -236,9 +220,9 @@ class _Watched:
         return any(path == folder or path.startswith(f"{folder}/") for folder in self._whole)
 
 
-async def _put_right(untouched: Gradable, contents: Contents, image: Image, carried: Carried) -> dict[str, Any]:
-    """What isolated grading leaves behind: names that the image lacks go, what it has is put back."""
-    kept = await asyncio.to_thread(read_contents, carried.tar)
+async def _put_right(untouched: Gradable, contents: Contents, kept: Contents, image: Image) -> dict[str, Any]:
+    """What isolated grading leaves behind: names that the image lacks go, what it has is put back. ``kept``: what is
+    carried."""
     exists, members, removed = set(image.exists), set(kept.members), set(kept.deleted)
     left = [path for path in contents.members if path not in members and not below(path, TRANSIENT)]
     folders = set(contents.folders)

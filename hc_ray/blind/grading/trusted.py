@@ -29,7 +29,8 @@ from hc_ray.domain.value import Value
 
 TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/logs", "/tests", "/var/run")
 """Folders of which nothing is ever carried. Of ``/tmp`` a submission holds only what the task names."""
-_SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
+SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
+_OWNED = (*SYSTEM, "/opt")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
 _RUNS_TESTS = {"pytest", "_pytest", "py"}
@@ -53,11 +54,11 @@ class Carried(Value):
     """Shared libraries are carried to where the loader looks: its cache has to be made anew."""
 
 
-def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mentioned: Mentions | None = None) -> Carried:
+def sort_out(tar: bytes, contents: Contents, image: Image, mentioned: Mentions) -> Carried:
     """Split a submission into what is carried and what is not, and name what it tampered with."""
     if not tar:
         return Carried(tar=b"")
-    sorter = _Sorter(contents, image, workdir, mentioned or Mentions())
+    sorter = _Sorter(contents, image, mentioned)
     fates = [(path, sorter.member(path)) for path in contents.members]
     removals = [(path, sorter.removal(path)) for path in contents.deleted]
     left = [path for path, fate in fates if fate == "left"]
@@ -75,17 +76,13 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mention
     )
 
 
-def led_astray(
-    contents: Contents, image: Image, after: Image, workdir: str, mentioned: Mentions | None = None
-) -> tuple[str, ...]:
+def led_astray(contents: Contents, image: Image, after: Image, mentioned: Mentions) -> tuple[str, ...]:
     """What was carried and would not have been, had the folders that the tests run in lain where they lie with the
     submission in it: by a link of its own, they may lie anywhere."""
     where = {"workdir": after.workdir, "modules_at": after.modules_at}
     if where == {"workdir": image.workdir, "modules_at": image.modules_at}:
         return ()
-    before, now = (
-        _Sorter(contents, one, workdir, mentioned or Mentions()) for one in (image, image.model_copy(update=where))
-    )
+    before, now = (_Sorter(contents, one, mentioned) for one in (image, image.model_copy(update=where)))
     return _listing(
         [path for path in contents.members if before.member(path) == "carried" and now.member(path) != "carried"]
     )
@@ -106,8 +103,8 @@ def below(path: str, folders: Collection[str]) -> bool:
 class _Sorter:
     """The rules, with what they look up made ready once."""
 
-    def __init__(self, contents: Contents, image: Image, workdir: str, mentioned: Mentions) -> None:
-        self.contents, self.image, self.workdir = contents, image, image.workdir or workdir
+    def __init__(self, contents: Contents, image: Image, mentioned: Mentions) -> None:
+        self.contents, self.image, self.workdir = contents, image, image.workdir
         self.mentioned = mentioned
         self.exists, self.was_folder = set(image.exists), set(image.folders)
         self.folders, self.astray = set(contents.folders), set(image.astray)
@@ -147,7 +144,7 @@ class _Sorter:
 
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
-        system = below(self.real(path), _SYSTEM) or below(self.real(path), self.looked_in)
+        system = below(self.real(path), _OWNED) or below(self.real(path), self.looked_in)
         return mode & 0o7755 if system and not self.is_loose(path) else mode
 
     def member(self, path: str) -> str:
@@ -174,7 +171,7 @@ class _Sorter:
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""
-        if exists and (below(real, _SYSTEM) or real in self.above_search or real in self.above):
+        if exists and (below(real, _OWNED) or real in self.above_search or real in self.above):
             return "left"
         return "left" if self._is_closed(real) or self.start_up.kept(real, exists=exists) else "carried"
 

@@ -6,22 +6,22 @@ is a verdict; only what is seen outside the sandbox raises."""
 
 import asyncio
 import base64
-import contextlib
 import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, Protocol, TypedDict, TypeVar, Unpack
 
-from hc_ray.blind.grading.apply_submission import carry_over, look, look_without, tests_environment
+from hc_ray.blind.grading.apply_submission import Looks
 from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ask
-from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
-from hc_ray.blind.sealing.kept import keep
+from hc_ray.blind.sealing.kept import keep, keep_value
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.blind.sealing.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.domain.candidate import Submission
@@ -31,11 +31,18 @@ from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
+Kind = TypeVar("Kind", bound=Sandbox, covariant=True)
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
 GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
+
+
+class Makes(Protocol[Kind]):
+    """A place that makes sandboxes of some kind."""
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> Kind: ...
 
 
 class Terms(TypedDict):
@@ -44,10 +51,12 @@ class Terms(TypedDict):
     sealed_root: Path
     place: SandboxPlace
     """Makes sandboxes of the task's image."""
+    own_place: NotRequired[SandboxPlace]
+    """Makes those of the verifier's own image (``vault.own_image_folder``), where there is one."""
     threshold: NotRequired[float]
     """The reward from which a submission passes; 1 unless given."""
     keep_output: NotRequired[Path | None]
-    """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only."""
+    """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only; the verdict is kept beside it."""
     expected: NotRequired[str | None]
     """The sealed digest that the sweep was planned with."""
 
@@ -89,7 +98,7 @@ async def judged(
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
     except SandboxError as error:
         raise VerifierError(f"the verifier's sandbox failed: {error}") from error
-    return Verdict(
+    verdict = Verdict(
         **fields,
         mode=mode,
         task_digest=task.digest,
@@ -97,6 +106,9 @@ async def judged(
         submission=submission.digest if submission else None,
         seconds=time.monotonic() - clock,
     )
+    if keep_output := terms.get("keep_output"):
+        await asyncio.to_thread(keep_value, keep_output.with_suffix(".json"), verdict)
+    return verdict
 
 
 async def in_sandbox(
@@ -109,22 +121,16 @@ async def in_sandbox(
 ) -> dict[str, Any]:
     """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
     ``Refused`` for one that cannot be."""
-    # In a thread, as all that takes seconds with a hundred thousand paths: others are graded meanwhile.
     contents = await asyncio.to_thread(read_contents, submission.tar) if submission else None
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
     async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:
-        mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
-        try:
-            image = await look(sandbox, contents, mentioned, env, key)
-        except VerifierError:
-            async with fresh_sandbox(terms["place"], fresh, "grade", network=False) as other:
-                await look_without(other, contents, mentioned, env, key)
-            raise
+        looks = Looks(tests, spec.env, key, partial(fresh_sandbox, terms["place"], fresh, "grade", network=False))
+        image = await looks.before(sandbox, contents)
         carried = Carried(tar=b"")
         if submission and contents:
-            carried = await carry_over(sandbox, submission.tar, contents, image, mentioned, env)
+            carried = await looks.carry_over(sandbox, submission.tar, contents, image)
             if carried.tampered:
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
@@ -171,15 +177,17 @@ def has_network(task: Task) -> bool:
     return task.environment.network in ("public", "allowlist")
 
 
-def sandbox_name(purpose: str, task: Task) -> str:
-    """A name out of public digests; the random part only keeps two gradings apart."""
-    return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+def fresh_sandbox(place: Makes[Kind], task: Task, purpose: str, *, network: bool) -> AbstractAsyncContextManager[Kind]:
+    """A new sandbox of the task's image, which ends with the block. Its name is made of public digests; the random part
+    only keeps two gradings apart."""
+    name = f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+    return closing(place.create(task, name, network=network))
 
 
-@contextlib.asynccontextmanager
-async def fresh_sandbox(place: SandboxPlace, task: Task, purpose: str, *, network: bool) -> AsyncIterator[Sandbox]:
-    """A new sandbox of the task's image, which ends with the block."""
-    sandbox = await place.create(task, sandbox_name(purpose, task), network=network)
+@asynccontextmanager
+async def closing(making: Awaitable[Kind]) -> AsyncIterator[Kind]:
+    """A sandbox, which ends with the block."""
+    sandbox = await making
     try:
         yield sandbox
     finally:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from hc_ray.domain.value import Value
 from hc_ray.machine.locks import hold
+from hc_ray.machine.whole_files import beside
 
 Kept = TypeVar("Kept", bound=Value)
 
@@ -18,11 +18,9 @@ Kept = TypeVar("Kept", bound=Value)
 def keep(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file whole or not at all, for its owner alone unless ``mode`` says otherwise."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), mode)
-    new.replace(path)
+    with beside(path, content, lasting=False, mode=0o600) as new:
+        new.chmod(mode)
+        new.replace(path)
 
 
 def append(path: Path, told: dict[str, Any], mode: int = 0o600) -> int:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from hc_ray.blind.sealing.tree import Entry
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.filetree import is_outside
 from hc_ray.domain.task import Environment
 from hc_ray.domain.value import Value
 from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile
@@ -16,8 +17,6 @@ from hc_ray.tasks.task_sections import Artifact, EnvironmentSection, Fault, Pars
 
 COMPOSE_FILE = "docker-compose.yaml"
 """The one name by which Harbor knows it: what is called otherwise is a file like others."""
-_OUTSIDE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests")
-"""What no submission holds."""
 
 
 class OwnImage(Value):
@@ -40,38 +39,39 @@ def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], wo
         return [Fault(field="verifier.environment", says=says, remedy="correct it")]
     for says in _unsupported(section, files):
         faults.append(Fault(field="verifier.environment", says=says, remedy="grade in the task's own image"))
-    text = (sealed / "tests" / "Dockerfile").read_text(errors="replace") if "Dockerfile" in files else None
-    if section.docker_image is not None:
-        text = None
-    docker = parse_dockerfile(text, files=sorted(files)) if text is not None else None
-    if docker and docker.unsupported:
-        faults.append(Fault(field="tests/Dockerfile", says=docker.unsupported, remedy="rewrite it without that"))
+    text, docker = None, ParsedDockerfile()
+    if "Dockerfile" in files and section.docker_image is None:
+        text = (sealed / "tests" / "Dockerfile").read_text(errors="replace")
+        docker = parse_dockerfile(text, files=sorted(files))
+    made = environment_of(section, text, docker, faults, file="tests/Dockerfile", key="verifier.environment")
+    artifacts = [_absolute(one, workdir) if workdir else one for one in parsed.artifacts]
+    faults += [fault for one in artifacts for fault in _refusals(one)]
+    return faults or OwnImage(environment=made, artifacts=tuple(artifacts))
+
+
+def environment_of(
+    section: EnvironmentSection, text: str | None, docker: ParsedDockerfile, faults: list[Fault], *, file: str, key: str
+) -> Environment:
+    """What a container is made of, with the faults of that; ``file`` and ``key``: what Dockerfile and section are
+    called. The workdir is the section's, else the Dockerfile's WORKDIR; where both are silent it is the image's own,
+    which nobody knows before the image is there."""
+    if docker.unsupported:
+        faults.append(Fault(field=file, says=docker.unsupported, remedy="rewrite it without that instruction"))
     env: dict[str, str] = {}
     try:
         env = resolve_templates(section.env, os.environ)
     except DatasetError as error:
-        faults.append(Fault(field="verifier.environment.env", says=str(error), remedy="set it, or give it a default"))
-    artifacts = [_absolute(one, workdir) if workdir else one for one in parsed.artifacts]
-    faults += [fault for one in artifacts for fault in _refusals(one)]
-    if faults:
-        return faults
-    return OwnImage(environment=environment_of(section, text, docker, env), artifacts=tuple(artifacts))
-
-
-def environment_of(
-    section: EnvironmentSection, text: str | None, docker: ParsedDockerfile | None, env: dict[str, str]
-) -> Environment:
-    """What a container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where both
-    are silent it is the image's own, which nobody knows before the image is there."""
+        remedy = "set it, or give it a default: ${VAR:-x}"
+        faults.append(Fault(field=f"{key}.env", says=str(error), remedy=remedy))
     network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
     made = Environment(
         docker_image=section.docker_image,
         dockerfile=text,
-        base=(docker.base if docker else None) or section.docker_image,
-        workdir=section.workdir or (docker.workdir if docker else None) or "",
+        base=docker.base or section.docker_image,
+        workdir=section.workdir or docker.workdir or "",
         env=env,
-        copies=docker.copies if docker else (),
-        run_steps=docker.run_steps if docker else (),
+        copies=docker.copies,
+        run_steps=docker.run_steps,
         network=network,
         **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )
@@ -99,7 +99,6 @@ def _refusals(artifact: Artifact) -> list[Fault]:
     remedy = "name a file or folder in the task's own container, outside its mounts"
     if artifact.service not in (None, "main"):
         return [Fault(field="artifacts", says=f"service {artifact.service} is not supported", remedy=remedy)]
-    parts = artifact.source.split("/")
-    if ".." in parts or any(artifact.source == one or artifact.source.startswith(f"{one}/") for one in _OUTSIDE):
+    if ".." in artifact.source.split("/") or is_outside(artifact.source):
         return [Fault(field="artifacts", says=f"{artifact.source} can never be part of a submission", remedy=remedy)]
     return []

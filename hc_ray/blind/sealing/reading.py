@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hc_ray.blind.sealing.own_image import COMPOSE_FILE, OwnImage, environment_of, own_image
 from hc_ray.blind.sealing.tree import Entry, entries
-from hc_ray.blind.sealing.variables import VARIABLE, resolve_templates
+from hc_ray.blind.sealing.variables import VARIABLE
 from hc_ray.domain.credentials import is_secret_name
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Copy, Environment, Grading, Task
@@ -213,30 +213,21 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
     paths = [entry.path for entry in tree]
     compose = COMPOSE_FILE in paths
     text: str | None = None
-    docker: ParsedDockerfile | None = None
+    docker, file = ParsedDockerfile(), "environment/Dockerfile"
     if "Dockerfile" in paths:
-        text = _text(folder / "environment" / "Dockerfile", "environment/Dockerfile", faults, "")
-        if text is not None:
+        if (text := _text(folder / file, file, faults, "")) is not None:
             docker = parse_dockerfile(text, files=paths)
-            if docker.unsupported:
-                remedy = "rewrite it without that instruction"
-                faults.append(Fault(field="environment/Dockerfile", says=docker.unsupported, remedy=remedy))
             for source in absent(docker.copies, paths):
                 says = f"copies {source}, of which environment/ holds no file"
-                remedy = "put one there, or correct the name"
-                faults.append(Fault(field="environment/Dockerfile", says=says, remedy=remedy))
+                faults.append(Fault(field=file, says=says, remedy="put one there, or correct the name"))
     elif section.docker_image is None and not compose:
         says = "is missing, and task.toml names no docker_image"
-        faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))
-    env: dict[str, str] = {**(docker.env if docker else {})}
+        faults.append(Fault(field=file, says=says, remedy="write one, or set docker_image"))
     asked = {name for text in section.env.values() for name, *_ in VARIABLE.findall(text) if is_secret_name(name)}
     for name in sorted(asked):
         says = f"asks for {name}, which is a secret: solvers, artefacts and images would see it"
         faults.append(Fault(field="environment.env", says=says, remedy="move it to [verifier.env], or rename it"))
-    try:
-        env.update(resolve_templates(section.env, os.environ))
-    except DatasetError as error:
-        faults.append(Fault(field="environment.env", says=str(error), remedy="set it, or give it a default: ${VAR:-x}"))
-    made = environment_of(section, text, docker, env)
+    made = environment_of(section, text, docker, faults, file=file, key="environment")
     copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir or '.'}/"),)
-    return made.model_copy(update={"files": placed(copies, paths)[:_FILES], "compose": compose})
+    files, env = placed(copies, paths)[:_FILES], {**docker.env, **made.env}
+    return made.model_copy(update={"env": env, "files": files, "compose": compose})

@@ -4,8 +4,6 @@ The split is a file beside the tasks, made once: by names that somebody register
 ranked by a hash of seed and public digest and by nothing else: no name, tag or result has a say."""
 
 import hashlib
-import os
-import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -17,6 +15,7 @@ from hc_ray.blind.sealing.kept import append
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
+from hc_ray.machine.whole_files import beside, link
 
 SPLIT_FILE = "split.json"
 LEDGER_FILE = "split.ledger.jsonl"
@@ -134,13 +133,11 @@ def count_looks(folder: Path) -> int:
 
 def _write_once(path: Path, text: str) -> None:
     """Write a whole file or none, and never over another."""
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        new.write_text(text, encoding="utf-8")
-        os.link(new, path)
+        with beside(path, text.encode(), lasting=True) as new:
+            link(new, path)
+            new.unlink()
     except FileExistsError:
         raise DatasetError(f"{path}: another process created it at the same time; check its content") from None
     except OSError as error:
         raise DatasetError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        new.unlink(missing_ok=True)

@@ -7,10 +7,8 @@ Both are named from the *public* digest, so that nothing a solver can see depend
 beside its place and renamed into it, so a reader never meets a part of one; sealing again changes nothing."""
 
 import contextlib
-import os
 import re
 import secrets
-import shutil
 import tarfile
 import tempfile
 from collections import defaultdict
@@ -26,6 +24,7 @@ from hc_ray.blind.sealing.tree import copy_tree
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.value import Value, digest_of
+from hc_ray.machine.whole_files import lay
 from hc_ray.tasks.public_folder import TASK_FILE
 from hc_ray.tasks.task_sections import Fault
 
@@ -197,15 +196,15 @@ def _seal_public(reading: Reading, task: Task, root: Path) -> None:
         if (place / TASK_FILE).read_text() != text:
             keep(place / TASK_FILE, text.encode(), 0o644)
         return
-    with _beside(place) as new:
-        new.mkdir()
+    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=root) as scratch:
+        new = Path(scratch, place.name)
         copy_tree(
             reading.public / "environment", new / "environment", reading.environment, folder_mode=0o755, mask=0o755
         )
         keep(new / "instruction.md", task.instruction.encode(), 0o644)
         keep(new / TASK_FILE, text.encode(), 0o644)
         new.chmod(0o755)
-        _rename(new, place)
+        lay(new, place)
 
 
 def _seal_sealed(reading: Reading, task: Task, root: Path) -> VerifierSpec:
@@ -228,7 +227,8 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> VerifierSpec:
         has_solution=any(entry.path == "solve.sh" for entry in reading.solution),
         own=reading.own,
     )
-    with _beside(place) as new:
+    with tempfile.TemporaryDirectory(prefix=".sealing-", dir=root) as scratch:
+        new = Path(scratch, place.name)
         new.mkdir(mode=0o700)
         for part, tree in (("tests", reading.tests), ("solution", reading.solution)):
             copy_tree(reading.sealed / part, new / part, tree, folder_mode=0o700, mask=0o700)
@@ -241,7 +241,7 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> VerifierSpec:
             built = reading.tests if spec.own.environment.dockerfile is not None else ()
             copy_tree(reading.sealed / "tests", context, built, folder_mode=0o700, mask=0o755)
         keep(new / VERIFIER_FILE, spec.model_dump_json(indent=2).encode())
-        _rename(new, place)
+        lay(new, place)
     return spec
 
 
@@ -268,29 +268,3 @@ def _plant(script: Path, token: str) -> None:
     mode = script.stat().st_mode
     script.write_bytes(content + (b"" if content.endswith(b"\n") else b"\n") + f"# {token}\n".encode())
     script.chmod(mode)
-
-
-@contextlib.contextmanager
-def _beside(place: Path) -> Iterator[Path]:
-    """A fresh name beside ``place``; whatever still lies there at the end is removed."""
-    new = place.with_name(f".{place.name[:16]}-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        yield new
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _rename(new: Path, place: Path) -> None:
-    """Put a finished folder in its place; one that is there already steps aside first."""
-    if place.exists():
-        with _beside(place) as old:
-            with contextlib.suppress(FileNotFoundError):
-                place.rename(old)
-            new.rename(place)
-        return
-    try:
-        new.rename(place)
-    except OSError:
-        # Another process sealed the same digest meanwhile: what it wrote is equal.
-        if not place.is_dir():
-            raise

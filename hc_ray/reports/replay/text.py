@@ -4,15 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hc_ray.reports.page import Section, difference_text, interval_of, number
-from hc_ray.reports.terminal import tell
 
 Found = Mapping[str, Any]
-
-
-def tell_replay(found: Found) -> None:
-    """The whole replay."""
-    for section in replay_sections(found):
-        tell(section)
 
 
 def replay_sections(found: Found) -> Iterator[Section]:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.blind.grading import control
-from hc_ray.blind.grading.shared import grade_living, grade_own
-from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.grading.shared import grade_shared
+from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import HcRayError
 from hc_ray.domain.ports import HandsOver, SandboxPlace
@@ -65,7 +66,7 @@ async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, everything
 
     async def learn(name: str) -> None:
         # What the control looks at; the foreign tasks bring no reference that passes.
-        seen = await grade_own(tasks[name], solve=True, careful=True, sealed_root=sealed, place=place)
+        seen = await grade_shared(tasks[name], None, spared=None, solve=True, sealed_root=sealed, place=place)
         assert seen.cause in ("passed", "failed"), seen
         spared[name] = seen.restless
 
@@ -89,7 +90,7 @@ async def _attempt(
     tar, sandbox = b"", None
     try:
         if cheat.script or spared is not None:
-            sandbox = await solvers.create(task, sandbox_name("solve", task))
+            sandbox = await solvers.create(task, f"solve-{secrets.token_hex(4)}")
         if sandbox is None:
             tar = packed(cheat)
         elif cheat.script:
@@ -106,7 +107,7 @@ async def _attempt(
         else:
             assert isinstance(sandbox, HandsOver)
             submission = submission.model_copy(update={"living": await sandbox.hand_over()})
-            verdict = await grade_living(task, submission, sealed_root=sealed, place=verifiers, spared=spared)
+            verdict = await grade_shared(task, submission, sealed_root=sealed, place=verifiers, spared=spared)
         return verdict.passed, verdict.cause
     except ValueError:
         return False, NOT_HANDED_IN

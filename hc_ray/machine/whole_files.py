@@ -1,4 +1,4 @@
-"""Files on a file system: whole, lasting, and locked among processes."""
+"""Files and folders on a file system: whole, lasting, and locked among processes."""
 
 import contextlib
 import errno
@@ -7,21 +7,22 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 
 @contextlib.contextmanager
-def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
-    """The data in a file of another name, which goes if the block fails."""
+def beside(path: Path, data: bytes, *, lasting: bool, mode: int = 0o666) -> Iterator[Path]:
+    """The data in a file of another name, which goes if the block fails. ``mode`` as of ``open``."""
     # Not of this process's number: machines that share a disk may have equal ones.
     whole = path.with_name(f"{path.name}.{secrets.randbits(48)}.tmp")
     try:
         try:
-            _put(whole, data, lasting=lasting)
+            _put(whole, data, lasting=lasting, mode=mode)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _put(whole, data, lasting=lasting)
+            _put(whole, data, lasting=lasting, mode=mode)
         yield whole
     except BaseException:
         with contextlib.suppress(OSError):
@@ -29,9 +30,9 @@ def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
         raise
 
 
-def _put(path: Path, data: bytes, *, lasting: bool) -> None:
+def _put(path: Path, data: bytes, *, lasting: bool, mode: int = 0o666) -> None:
     """In few system calls: a thread that writes waits for the interpreter after each."""
-    with path.open("xb", buffering=0) as file:
+    with open(path, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
@@ -48,6 +49,19 @@ def link(whole: Path, path: Path) -> None:
             raise
     except OSError:  # there are no second names
         _put(path, whole.read_bytes(), lasting=True)
+
+
+def lay(folder: Path, place: Path, *, anew: bool = True) -> None:
+    """Put a finished folder in its place. What is there steps aside, to beside the folder, or stays without ``anew``:
+    then it is equal, as is what another process lays there meanwhile."""
+    if anew:
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(folder.with_name("before"))
+    try:
+        folder.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
 
 
 def sync_folder(folder: Path) -> None:
