@@ -54,6 +54,7 @@ while True:
         if one.isdigit() and one not in old:
             try: os.kill(int(one), signal.SIGSTOP)
             except OSError: pass
+    time.sleep(0.001)
 """
 _NESTED = """
 import os

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, inside_script
@@ -69,9 +70,10 @@ class _HereDriver(driver.Driver):
 
 
 def _drive_here(plan_path: str) -> bytes:
-    """The report of a suite, without pytest and without a process."""
+    """The report of a suite, without pytest and without a process. As in a process of its own, nothing that is loaded
+    leaves byte code behind, which would have to be put back after every test."""
     plan = json.loads(Path(plan_path).read_text())
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, patch.object(sys, "dont_write_bytecode", True):
         report = io.StringIO()
         driver.run(plan, _HereDriver(plan, Path(scratch)), report)
     return report.getvalue().encode()
