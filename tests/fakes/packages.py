@@ -1,5 +1,6 @@
 """uv as tests run it, and the wheel: what it is built from, and an environment that holds it."""
 
+import contextlib
 import os
 import shutil
 import site
@@ -53,6 +54,16 @@ def make_environment(venv: Path, wheel: Path) -> None:
     exported = ("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project")
     (venv / "pinned.txt").write_text(uv(*exported, cwd=REPOSITORY).stdout)
     install(venv, wheel)
+    _share_byte_code(Path(site.getsitepackages()[0]), next(venv.glob("lib/python*/site-packages")))
+
+
+def _share_byte_code(ours: Path, theirs: Path) -> None:
+    """What tests before this one had compiled of the same files, which Python knows by their times and sizes."""
+    for folder in ours.rglob("__pycache__"):
+        place = theirs / folder.relative_to(ours)
+        if place.parent.is_dir() and not place.exists():
+            with contextlib.suppress(OSError):  # another file system; what is missing is compiled
+                shutil.copytree(folder, place, copy_function=os.link)
 
 
 def install(venv: Path, what: Path | str) -> None:
