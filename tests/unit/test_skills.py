@@ -1,5 +1,6 @@
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -127,11 +128,13 @@ def solved(count: int = 6, *, tasks: int = 3, failed: int = 0, kind: str = "csv"
             for i in range(count)]  # fmt: skip
 
 
-NOBODY = Vocabulary({"zymogrel-x": []})
+@cache
+def nobody() -> Vocabulary:
+    return Vocabulary({"zymogrel-x": []})
 
 
-def lesson(trials: list[Solved], known: Vocabulary = NOBODY, skills: tuple[Skill, ...] = SKILLS) -> Lesson:
-    (one,) = lessons(trials, known, skills, {"sweep": "s"})
+def lesson(trials: list[Solved], known: Vocabulary | None = None, skills: tuple[Skill, ...] = SKILLS) -> Lesson:
+    (one,) = lessons(trials, known or nobody(), skills, {"sweep": "s"})
     return one
 
 
