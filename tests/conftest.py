@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
             item.add_marker("proof")
-    _proofs_first(items)
+    _longest_first(items)
     if "not proof" not in config.option.markexpr:
         proven = {(item.path, _function(item)) for item in items if item.get_closest_marker("proof")}
         part = {item for item in items if item.get_closest_marker("part") and (item.path, _function(item)) in proven}
@@ -64,10 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in part]
 
 
-def _proofs_first(items: list[pytest.Item]) -> None:
-    """The longest wait for minutes: begun last, they would leave all but one process without work at the end."""
-    proofs = {group(item.nodeid) for item in items if item.get_closest_marker("proof")}
-    items.sort(key=lambda item: group(item.nodeid) not in proofs)
+def _longest_first(items: list[pytest.Item]) -> None:
+    """Proofs wait for minutes, and what is ``slow`` for ten seconds and more: begun last, they would leave all but one
+    process without work at the end."""
+    proofs, slow = ({group(one.nodeid) for one in items if one.get_closest_marker(name)} for name in ("proof", "slow"))
+    items.sort(key=lambda item: (group(item.nodeid) not in proofs, group(item.nodeid) not in slow))
 
 
 def _function(item: pytest.Item) -> str:

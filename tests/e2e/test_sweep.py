@@ -10,6 +10,7 @@ from tests.fakes.processes import carrying, wait
 from tests.fakes.sweeps import begun, hc_ray, results, told
 from tests.fakes.tasks import make_tasks
 
+pytestmark = pytest.mark.slow
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
 
 
