@@ -155,14 +155,7 @@ def test_the_examples_of_the_page_on_python_satisfy_a_strict_type_checker_that_s
     files = sorted(path.name for path in tmp_path.glob("*.py"))
     assert len(files) == 4
     (tmp_path / "wrong.py").write_text((tmp_path / files[1]).read_text().replace("-> Candidate | None", "-> str"))
-    mypy = (
-        "-m",
-        "mypy",
-        "--strict",
-        "--no-error-summary",
-        "--cache-dir=/dev/null",
-        "--python-executable",
-        installed / "python",
-    )
-    told = ran(sys.executable, *mypy, *files, "wrong.py", cwd=tmp_path, timeout=300).stdout
+    mypy = ("-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", os.devnull)
+    named = ("--python-executable", installed / "python", *files, "wrong.py")
+    told = ran(sys.executable, *mypy, *named, cwd=tmp_path, timeout=300).stdout
     assert "incompatible" in told and all(line.startswith("wrong.py:") for line in told.splitlines()), told
