@@ -15,6 +15,7 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.suite import ExpectedValue, GateVerdict, Property, Rejected, SelfTest, Subject, Suite, Unknown
 from hc_ray.domain.value import digest_of
+from hc_ray.machine.lease import LEASE, Held
 from hc_ray.machine.paths import data_root
 from hc_ray.reports import report
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
@@ -76,8 +77,8 @@ def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool =
         sealed_digest=digest_of(sealed.sealed_digests), models={"tester": {"engine": engine.model_dump(mode="json")}},
     )  # fmt: skip
     if running:
-        lease = {"owner": "x", "host": "elsewhere", "renewed_at": time.time(), "released": False}
-        store.write("lease.json", json.dumps(lease).encode())
+        lease = Held(epoch=1, owner="x", pid=1, host="elsewhere", machine="another", renewed_at=time.time())
+        store.write(LEASE, lease.model_dump_json().encode())
     write_suite(store, tasks["add"].digest, ADMITTED, DROPPED)
     write_suite(store, tasks["shout"].digest, SHOUT, ())
     write_suite(store, tasks["broken"].digest, (of_add("any", "add(1, 1)", ExpectedValue(value="2")),), ())
