@@ -7,8 +7,8 @@ them first."""
 import io
 import json
 import tarfile
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -115,7 +115,7 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
                 if info.name == DELETED:
                     deleted = read_deleted(archive.extractfile(info))
                     continue
-                member = _member_of(archive, info)
+                member = _other_name(info, members) if info.islnk() else _member_of(archive, info)
                 total += len(member.data) if info.islnk() else 0  # whose header has no size
                 if member.path != "/":
                     members[member.path] = member
@@ -125,22 +125,29 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
 
 
 def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
-    if info.name.startswith("/"):
-        raise ValueError(f"the member {info.name!r} leaves the root")
-    path = absolute(info.name)
-    mode, owner = info.mode & 0o7777, (info.uid, info.gid)
+    path, mode, owner = _path_of(info), info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
         return Member(path, "folder", mode, owner=owner)
     if info.issym():
         return Member(path, "link", 0o777, target=info.linkname, owner=owner)
-    if info.islnk():
-        absolute(info.linkname)
-    elif not info.isfile():
-        raise ValueError(f"the member {info.name!r} is a device or a pipe")
-    content = archive.extractfile(info)
+    content = archive.extractfile(info) if info.isfile() else None
     if content is None:
-        raise ValueError(f"the member {info.name!r} has no content")
+        raise ValueError(f"the member {info.name!r} is a device or a pipe")
     return Member(path, "file", mode, data=content.read(), owner=owner)
+
+
+def _other_name(info: tarfile.TarInfo, members: Mapping[str, Member]) -> Member:
+    """A hard link is a copy of what it links to. Looked up here: ``tarfile`` goes through all members for each link."""
+    first = members.get(absolute(info.linkname))
+    if first is None or first.kind == "folder":
+        raise ValueError(f"the member {info.name!r} is a hard link to something that the tar does not hold before it")
+    return replace(first, path=_path_of(info))
+
+
+def _path_of(info: tarfile.TarInfo) -> str:
+    if info.name.startswith("/"):
+        raise ValueError(f"the member {info.name!r} leaves the root")
+    return absolute(info.name)
 
 
 def read_deleted(content: object) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ def test_a_member_that_would_leave_the_root_and_one_that_is_a_device_or_a_pipe_a
 def test_a_hard_link_is_a_copy_and_one_that_leads_out_is_refused():
     twins = make_tar({"a": "abc"}, member("b", tarfile.LNKTYPE, "a"))
     assert {found.path: found.data for found in unpack(twins).members} == {"/a": b"abc", "/b": b"abc"}
+    led = make_tar({}, member("a", tarfile.SYMTYPE, "/x"), member("b", tarfile.LNKTYPE, "a"))
+    assert [(found.kind, found.target) for found in unpack(led).members] == [("link", "/x")] * 2
     with pytest.raises(ValueError):
         unpack(one("b", tarfile.LNKTYPE, target="../../etc/passwd"))
     with pytest.raises(ValueError):
