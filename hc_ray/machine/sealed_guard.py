@@ -91,8 +91,9 @@ def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
 
 
 def make_link(make: Callable[..., None], *names: str, **folders: int) -> None:
-    """``os.symlink`` or ``os.link`` in open folders of a sandbox. The text of a link is what a program there wrote, and
-    leads nobody here. And whether a file with a new name has a sealed one, too, would be looked up for each."""
+    """``os.symlink`` or ``os.link`` in a sandbox. The text of a link is what a program there wrote, or names a place
+    there, and leads nobody here. And whether a file with a new name has a sealed one, too, would be looked up for
+    each."""
     with door():
         make(*names, **folders)
 

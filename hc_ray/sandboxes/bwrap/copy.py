@@ -1,10 +1,12 @@
 """Copies and removes the state folders of bwrap sandboxes, by open descriptors."""
 
 import errno
+import functools
 import os
 import stat
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -54,24 +56,29 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
 
 
+def copy_root(source: int, target: int, user: int | None, left_out: Collection[str], *, beside: Path) -> None:
+    """Copy what an open root holds (files without their holes, folders, links) into another that nobody uses yet, for
+    ``user`` (None: this process's), without the paths ``left_out``. ``beside``: a folder on the same file system.
+    Raises ``ValueError`` for folders that nest too deeply."""
+    with ExitStack() as stack:
+
+        @functools.cache
+        def aside() -> int:
+            folder = tempfile.TemporaryDirectory(prefix="links-", dir=beside)
+            return stack.enter_context(opened(stack.enter_context(folder), FOLDER))
+
+        _Copying(user, left_out, aside).names(os.listdir(source), source, target)
+
+
 @dataclass(frozen=True)
-class Copying:
-    """How folders go from one root to another that nobody uses yet."""
-
+class _Copying:
     user: int | None
-    """Who owns the copies (None: this process's user)."""
     left_out: Collection[str]
-    """Paths, from the root on, that are not copied."""
     aside: Callable[[], int]
-    """Opens a folder on the same file system, where a file of several names waits under its number, so that it is one
-    file again: else a fork would hold it once for each name."""
+    """Opens a folder where a file of several names waits under its number, so that it is one file again: else a fork
+    would hold it once for each name."""
 
-    def copy(self, source: int, target: int) -> None:
-        """Copy what an open root holds: files without their holes, folders, links. Raises ``ValueError`` for folders
-        that nest too deeply."""
-        self._names(os.listdir(source), source, target, "", 0)
-
-    def _names(self, names: list[str], source: int, target: int, at: str, depth: int) -> None:
+    def names(self, names: list[str], source: int, target: int, at: str = "", depth: int = 0) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
         for name in names:
@@ -95,7 +102,7 @@ class Copying:
             os.mkdir(name, 0o700, dir_fd=target)
             if names := os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
                 with opened(name, FOLDER, target) as made:
-                    self._names(names, below, made, path, depth + 1)
+                    self.names(names, below, made, path, depth + 1)
         own(name, target, self.user)
         os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
         os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)

@@ -8,15 +8,13 @@ import errno
 import os
 import secrets
 import stat
-import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
 from hc_ray.sandboxes.bwrap.command import CLOSED, Layout
-from hc_ray.sandboxes.bwrap.copy import Copying
+from hc_ray.sandboxes.bwrap.copy import copy_root
 from hc_ray.sandboxes.bwrap.entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
     FILE,
@@ -295,11 +293,5 @@ class RootTree:
     def copy_to(self, target: "RootTree") -> None:
         """Copy every file, folder and link into another root that nobody uses yet, under its own user; the places of
         mounts, where nothing of the sandbox's own is seen, are made again as its process starts (``clear_way``)."""
-        with self._opened() as source, target._opened() as made, ExitStack() as stack:
-
-            @cache
-            def aside() -> int:
-                folder = tempfile.TemporaryDirectory(prefix="links-", dir=target.root.parent)
-                return stack.enter_context(opened(stack.enter_context(folder), FOLDER))
-
-            Copying(target.user, {*self.mounts, *CLOSED}, aside).copy(source, made)
+        with self._opened() as source, target._opened() as made:
+            copy_root(source, made, target.user, {*self.mounts, *CLOSED}, beside=target.root.parent)
