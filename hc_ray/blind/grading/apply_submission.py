@@ -20,6 +20,9 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
+_BYTE_CODE: dict[tuple[str, str], list[str]] = {}
+_COMPILED = 8
+"""Tasks whose byte code is remembered: a sweep grades task after task, and it is 1 to 8 MiB of each."""
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
 _RESOLVING = [
     "PATH",
@@ -43,11 +46,18 @@ class Looks:
         templates: Mapping[str, str],
         key: tuple[str, str],
         untouched: Callable[[], AbstractAsyncContextManager[Sandbox]],
+        compiled: Mapping[str, str] | None = None,
     ) -> None:
         """``tests``: their files; ``templates``: the verifier's own variables. ``key`` names the image and its tests:
-        what no submission bears on is looked up once a process. ``untouched`` makes a sandbox of the image."""
+        what no submission bears on is looked up once a process. ``untouched`` makes a sandbox of the image.
+        ``compiled``: keep byte code, of these folders too, for where they will lie."""
         self._mentioned, self._env = mentions(tests), _environment(templates)
-        self._key, self._untouched = key, untouched
+        self._key, self._untouched, self._compiled = key, untouched, compiled
+
+    @property
+    def byte_code(self) -> list[str]:
+        """Of the Pythons' own modules, as far as it is known."""
+        return _BYTE_CODE.get(self._key, [])
 
     async def before(self, sandbox: Sandbox, contents: Contents | None) -> Image:
         """What the untouched image holds. Nothing of the submission is there yet, so a failure is the machinery's, and
@@ -69,6 +79,7 @@ class Looks:
         known = _IMAGES.get(self._key)
         order = self._order(contents, sandbox.workdir)
         order |= {"session": contents is not None and known is None, "imports": self._mentioned.imports}
+        order["compiled"] = self._compiled
         if known is not None:
             order["mapped"] = _mapped(known.sessions)
             order["known"] = (
@@ -81,12 +92,19 @@ class Looks:
         if contents is None:
             return image
         if known is None:
+            self._remember_byte_code(image.sessions)
             image = image.model_copy(update={"sessions": _assumed(image)})
             if len(_IMAGES) >= _REMEMBERED:
                 _IMAGES.clear()
             _IMAGES[self._key] = image
             return image
         return image.model_copy(update={"sessions": known.sessions})
+
+    def _remember_byte_code(self, sessions: Iterable[Session]) -> None:
+        if found := [session.byte_code for session in sessions if session.byte_code]:
+            _BYTE_CODE[self._key] = found
+            for oldest in list(_BYTE_CODE)[:-_COMPILED]:
+                del _BYTE_CODE[oldest]
 
     async def sorted_out(self, tar: bytes, contents: Contents, image: Image) -> Carried:
         """What becomes of a submission. In a thread, as all that takes seconds with a hundred thousand paths: others
@@ -150,7 +168,7 @@ def _assumed(image: Image) -> tuple[Session, ...]:
     return tuple(
         session.model_copy(update={"loaded": {name: (f"{python.stdlib[0]}/{name}.py",) for name in names}})
         if session.failed and python.stdlib
-        else session
+        else session.model_copy(update={"byte_code": ""})
         for session, python in zip(image.sessions, image.pythons, strict=False)
     )
 

@@ -55,6 +55,8 @@ class Session(Value):
     """What the tests import beside that, with all that it loads."""
     tried: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()
+    byte_code: str = ""
+    """Of what it loads and imports (``inside/grading/byte_code.py``), where it was asked for."""
 
 
 class Image(Value):

@@ -20,7 +20,7 @@ from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below, top_
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
-from hc_ray.domain.runner_paths import RUNNER_SEALED
+from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_SEALED
 from hc_ray.domain.task import Task
 
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
@@ -50,7 +50,7 @@ class Grading:
         self.untouched = untouched
         self._spared = None if spared is None else set(spared)
         self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
-        self._looks = Looks(tests, spec.env, self._key, untouched)
+        self._looks = Looks(tests, spec.env, self._key, untouched, {PYTEST_PURE: _PURE})
         self._contents = Contents()
         self._handed_in: set[str] = set()
 
@@ -116,7 +116,7 @@ class Grading:
             probe = self._looks.again(image, self.sandbox.workdir, ldconfig=carried.libraries or deep)
         # What was handed in may differ from the image, and change no more.
         sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
-        order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe}
+        order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe, "room": _ROOM}
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -155,7 +155,8 @@ class Grading:
     async def _order(self, order: dict[str, Any], timeout: float) -> dict[str, Any] | None:
         nonce = secrets.token_hex(16)
         environ = dict(await self.sandbox.environment())
-        line = json.dumps({**order, "nonce": nonce, "environ": environ}).encode()
+        known = {"nonce": nonce, "environ": environ, "byte_code": self._looks.byte_code}
+        line = json.dumps({**order, **known}).encode()
         out = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
         return answer(out, nonce)
 

@@ -4,7 +4,7 @@ diff knows the last one only): that diff says which paths were touched, and each
 import posixpath
 import tarfile
 import threading
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -15,12 +15,17 @@ from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.lineage import DOCKERS_OWN, Lineage, ancestors, left_out
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
-CROWD = 50
-"""Touched paths of one folder beyond which it is read as a whole: a read of its own costs the daemon a process."""
+AHEAD, NAME = 1 << 20, 1 << 14
+"""Bytes that are read on in a folder for each touched path below it, and those that a name counts for: a read of its own
+costs the daemon a process, which takes as long."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
 T = TypeVar("T")
+
+
+class _TooFar(Exception):
+    """A folder holds more than is worth reading on."""
 
 
 class Budget:
@@ -42,10 +47,11 @@ class Budget:
 
 def read_tree(
     daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool,
-    among: Callable[[str], bool] = lambda place: True, named: Collection[str] = (),
+    among: Callable[[str], bool] = lambda place: True, named: Collection[str] = (), room: int | None = None,
 ) -> dict[str, Member] | None:  # fmt: skip
     """The members at ``path`` (with ``whole``, and below it) by absolute path, as far as they are ``among`` those that
-    are wanted; None where there is nothing. Devices, pipes and sockets are passed over."""
+    are wanted; None where there is nothing. Devices, pipes and sockets are passed over. Raises ``_TooFar`` where all
+    that lies there, wanted or not, is more than ``room`` bytes."""
     found: dict[str, Member] = {}
     alone: list[str] = []
     parent = posixpath.dirname(path)
@@ -54,6 +60,8 @@ def read_tree(
             return None
         for info in tar:
             place = posixpath.join(parent, info.name.strip("/"))
+            if room is not None and (room := room - info.size - NAME) < 0:
+                raise _TooFar
             if not among(place):
                 continue
             first = found.get(posixpath.join(parent, info.linkname.strip("/"))) if info.islnk() else None
@@ -95,6 +103,7 @@ class Baseline:
         self._container = make()
         self._lock = threading.Lock()
         self._known: dict[str, PathFacts | None] = {}
+        self._folders: dict[str, dict[str, Member]] = {}
 
     def stat(self, path: str) -> PathFacts | None:
         with self._lock:
@@ -111,7 +120,14 @@ class Baseline:
         return facts
 
     def tree(self, path: str, budget: Budget, *, whole: bool, named: Collection[str] = ()) -> dict[str, Member]:
-        return self._asked(lambda one: read_tree(self._daemon, one, path, budget, whole=whole, named=named)) or {}
+        with self._lock:
+            if not whole and path in self._folders:
+                return self._folders[path]
+        found = self._asked(lambda one: read_tree(self._daemon, one, path, budget, whole=whole, named=named)) or {}
+        if not whole and path in found and found[path].kind == "folder":
+            with self._lock:
+                self._folders[path] = found
+        return found
 
     def _asked(self, question: Callable[[str], T]) -> T:
         asked = self._container
@@ -138,31 +154,45 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
     touched, named = lineage.touched(), lineage.named
     left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
     covered = {path for path, touch in left.items() if touch != "modified"}
-    crowds = Counter(map(posixpath.dirname, left))
-    folders: dict[str, dict[str, dict[str, Member]]] = {}
+    asked = sorted(path for path in left if not any(above in covered for above in ancestors(path)))
+    seen: dict[str, dict[str, Member]] = {}
+    """Of those, what was read with a folder above."""
 
-    def beside(path: str, counted: Budget) -> dict[str, Member]:
-        """What lies at and below a touched path, seen in its folder."""
-        folder = posixpath.dirname(path)
-        if folder not in folders:
-            near = {one for one in left if posixpath.dirname(one) == folder}
-            below = near & covered
+    def asked_below(folder: str) -> list[str]:
+        start = bisect_left(asked, f"{folder.rstrip('/')}/")
+        return asked[start : bisect_left(asked, f"{folder.rstrip('/')}0", start)]
 
-            def among(place: str) -> bool:
-                return place in near or any(above in below for above in ancestors(place))
+    def within(folder: str, counted: Budget, room: int | None = None) -> None:
+        """See what lies at and below each path that is asked for in a folder, itself among them."""
+        near = {folder, *asked_below(folder)}
+        below = near & covered
 
-            folders[folder] = {}
-            held = read_tree(daemon, container, folder, counted, whole=True, among=among, named=named) or {}
-            for place, member in held.items():
-                child = next(one for one in (place, *ancestors(place)) if one in near)
-                folders[folder].setdefault(child, {})[place] = member
-        return folders[folder].get(path, {})
+        def child(place: str) -> str | None:
+            return place if place in near else next((one for one in ancestors(place) if one in below), None)
 
-    for path, touch in sorted(left.items()):
-        if any(above in covered for above in ancestors(path)):
-            continue
+        held = read_tree(daemon, container, folder, counted, whole=True, among=child, named=named, room=room) or {}
+        seen.update({one: {} for one in near})
+        for place, member in held.items():
+            seen[child(place) or folder][place] = member
+
+    def ahead(folder: str) -> None:
+        """Where it is worth it, see at once what is asked for below a folder."""
+        below, spent = len(asked_below(folder)), (budget.bytes, budget.members)
+        if below and folder not in seen:
+            try:
+                within(folder, budget, room=AHEAD * below)
+            except (_TooFar, DaemonRefusal):
+                budget.bytes, budget.members = spent
+
+    def alone(path: str) -> dict[str, Member]:
+        """What lies at and below a path that the daemon cannot be asked for."""
+        if path not in seen:
+            within(posixpath.dirname(path), budget_around)
+        return seen[path]
+
+    for path in asked:
+        touch = left[path]
         whole, before = touch != "modified", dict[str, Member]()
-        crowded = crowds[posixpath.dirname(path)] > CROWD
         try:
             if touch != "added":
                 facts = daemon.stat(container, path)
@@ -174,13 +204,15 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                 # A folder's time changes with what is in it, and says nothing; another file need not be compared.
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
                     before = baseline.tree(path, budget_before, whole=whole, named=named)
-            if crowded:
-                found = beside(path, budget)
+                if facts.kind == "folder" and not whole:
+                    ahead(path)
+            if path in seen:
+                found = seen[path]
             else:
                 found = read_tree(daemon, container, path, budget, whole=whole, named=named) or {}
         except DaemonRefusal:
             # The daemon follows a link that it is asked for; one that leads back to itself is seen in its folder alone.
-            found = beside(path, budget if crowded else budget_around)
+            found = alone(path)
             if path not in found or found[path].kind != "link":
                 raise
             before = baseline.tree(path, budget_before, whole=True, named=named) if touch == "whole" else {}

@@ -82,18 +82,28 @@ def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
     return found if found is not None and isinstance(found.get("path"), list) else None
 
 
-def session(python: str, environment: dict[str, str], imports: list[str]) -> dict[str, Any] | None:
+def session(
+    python: str, environment: dict[str, str], imports: list[str], compiled: dict[str, str] | None = None
+) -> dict[str, Any] | None:
     """A session of pytest (of unittest, where there is none) over one test that passes and one that fails, then
     ``imports`` by name.
 
     ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
-    ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end."""
+    ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end. ``compiled``: keep
+    the byte code of what lies below these folders, for where they will lie (``byte_code.pack``)."""
     import tempfile
+
+    from hc_ray.sandboxes.inside.grading import byte_code
 
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/test_probe.py", "w") as file:
             file.write(_TESTS)
-        return _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
+        if compiled:
+            environment = {**environment, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
+        found = _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
+        if found is not None and compiled:
+            found["byte_code"] = byte_code.pack(f"{folder}/compiled", compiled)
+        return found
 
 
 def lend(folders: list[str], lib: str) -> None:
@@ -120,7 +130,7 @@ def leads_to(path: str, lib: str) -> bool:
 
 
 def _answer(command: list[str], environment: dict[str, str]) -> dict[str, Any] | None:
-    env = {**os.environ, **environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment}
     try:
         done = subprocess.run(
             command, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False

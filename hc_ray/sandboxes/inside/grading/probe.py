@@ -7,8 +7,8 @@ with what it names), ``removed``, ``workdir``,
 scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
-``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to). The
-answer is ``blind.image.Image``. Standard library only."""
+``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to),
+``compiled`` (folders beside the Pythons' own whose byte code a session keeps, and where they will lie). The answer is ``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ def _sessions(
         paths = [order["lib"], *([order["pure"]] if number == 0 and source == "pure" else [])]
         paths += filter(None, [environment.get("PYTHONPATH")])
         extra = {**order.get("env", {}), "PYTHONPATH": ":".join(paths)}
-        found = interpreters.session(python["program"], extra, imports)
+        compiled = order.get("compiled")
+        if compiled is not None:
+            compiled = {**{folder: folder for key in ("stdlib", "sites", "user") for folder in python[key]}, **compiled}
+        found = interpreters.session(python["program"], extra, imports, compiled)
         sessions.append(found or {"failed": True})
     return sessions
 

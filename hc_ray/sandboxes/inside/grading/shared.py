@@ -34,9 +34,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from hc_ray.sandboxes.inside import processes, rights
-from hc_ray.sandboxes.inside.grading import grade, interpreters, newcomers
+from hc_ray.sandboxes.inside.grading import byte_code, grade, interpreters, newcomers
 
 TESTS, LOGS = "/tests", "/logs"
+BYTE_CODE = f"{TESTS}/.byte-code"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x20000, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
@@ -227,7 +228,9 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     give_up()
     os.environ.clear()
     # Byte code that lies beside a module could be anybody's, whatever the module's text says.
-    os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": f"{TESTS}/.byte-code"})
+    os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": BYTE_CODE})
+    for packed in order["byte_code"]:
+        byte_code.unpack(packed, BYTE_CODE)
     if order["do"] == "prepare":
         try:
             return prepare(order)
