@@ -117,6 +117,7 @@ class Grading:
         # What was handed in may differ from the image, and change no more.
         sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
         order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe, "room": _ROOM}
+        order |= {"trees": watched.trees, "began": self.sandbox.began}
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
@@ -127,15 +128,20 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = {*await self._changed(watched), *prepared["odd"]}
+        appeared = {*await self._changed(watched, also=prepared["touched"]), *prepared["odd"]}
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         return self._looks.differences(self._contents, image, Image.model_validate(prepared["resolved"]))
 
-    async def _changed(self, watched: "_Watched", late: Sequence[str] = ()) -> set[str]:
+    async def _changed(self, watched: "_Watched", late: Sequence[str] = (), also: Sequence[str] = ()) -> set[str]:
         """What the tests would stand on that is neither as in the image nor handed in; of ``late``, what was changed
-        since they began, also that which is again as it was."""
-        looked_at = await self.sandbox.changes(lambda path: path not in self._handed_in and watched.looks_at(path))
+        since they began, also that which is again as it was. ``also``: what was changed at any time, whatever its size
+        and its own time say."""
+
+        def matters(path: str) -> bool:
+            return path not in self._handed_in and watched.looks_at(path)
+
+        looked_at = await self.sandbox.changes(matters, filter(matters, also))
         known = {*self._handed_in, *looked_at.added}
         return watched.moved(looked_at) | {path for path in late if path not in known and watched.was_to_stay(path)}
 

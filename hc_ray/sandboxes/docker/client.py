@@ -8,6 +8,7 @@ import socket
 import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import IO, Any
 
 from hc_ray.sandboxes.docker.connection import CALL_SECONDS, WALK_SECONDS, faults
@@ -69,6 +70,10 @@ class Daemon(ImageCalls):
     def process(self, container: str) -> int:
         """The number of a container's first process on the daemon's machine; 0 where none runs."""
         return int(self.inspected(container)["State"].get("Pid") or 0)
+
+    def started(self, container: str) -> int:
+        """When a container's first process was started, in nanoseconds by the clock of the daemon's machine."""
+        return int(datetime.fromisoformat(self.inspected(container)["State"]["StartedAt"]).timestamp() * 1e9)
 
     def written_folders(self, container: str) -> list[str]:
         """The folders of the daemon's machine that hold what a container wrote: its layer, and volumes of its own."""

@@ -16,7 +16,7 @@ from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.difference import difference
 from hc_ray.sandboxes.docker.exec import converse
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
-from hc_ray.sandboxes.docker.lineage import Lineage, Touch
+from hc_ray.sandboxes.docker.lineage import Lineage, Touch, merge
 from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk
@@ -35,6 +35,7 @@ class Ticket(Value):
     fork_image: str | None
     touched: dict[str, Touch]
     """What was touched before the container's own image was committed."""
+    began: int
 
 
 class DockerSandbox(Lifecycle):
@@ -241,7 +242,9 @@ class DockerSandbox(Lifecycle):
         with self._lock:
             self._check_alive()
             self._closed = True
-        ticket = Ticket(container=self.container, fork_image=self._fork_image, touched=touched)
+        ticket = Ticket(
+            container=self.container, fork_image=self._fork_image, touched=touched, began=self._lineage.began
+        )
         self._lineage.end()
         self._ground.leave(self.container)  # which goes on holding it, and has nothing to reach it by
         return ticket.model_dump_json()
@@ -252,7 +255,8 @@ class DockerSandbox(Lifecycle):
         found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
         found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
         found._started = True
-        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched, found._lineage.named)
+        named = found._lineage.named
+        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched, ticket.began, named)
         ended = ground.daemon.ended(ticket.container)
         if ended == 0:  # as it does when its owner is gone
             raise SandboxError("the process that handed a sandbox over died, and the sandbox with it")
@@ -263,14 +267,19 @@ class DockerSandbox(Lifecycle):
         ground.enter(ticket.container, found)
         return found
 
-    async def changes(self, among: Callable[[str], bool]) -> Changes:
-        return await self._ground.call(self._changes, among)
+    @property
+    def began(self) -> int:
+        return self._lineage.began
 
-    def _changes(self, among: Callable[[str], bool]) -> Changes:
+    async def changes(self, among: Callable[[str], bool], also: Iterable[str] = ()) -> Changes:
+        return await self._ground.call(self._changes, among, also)
+
+    def _changes(self, among: Callable[[str], bool], also: Iterable[str]) -> Changes:
         self._check_alive()
         baseline = self._ground.baseline(self._task, self._image)
         with self._refusable("the changes cannot be read"):
-            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
+            touched = merge(self._lineage.touched(), dict.fromkeys(also, 0), self._lineage.named)
+            return docker_shared.changes(self._daemon, self.container, baseline, touched, among)
 
     async def environment(self) -> Mapping[str, str]:
         return await self._ground.call(self._variables, machinery=True)

@@ -77,6 +77,7 @@ class Lifecycle:
         try:
             if self._task.grading == "shared":  # what lies under its mounts cannot be written before they are there
                 self._start()
+                self._lineage.began = self._lineage.began or self._daemon.started(self.container)
             if self._ground.closing.is_set():
                 raise SandboxError("this place of sandboxes is closed")
         except BaseException:

@@ -87,6 +87,8 @@ class Lineage:
         """``stat``: of the task's image, where nothing ran in the container yet; ``named``: as of ``is_outside``."""
         self._daemon = daemon
         self.named = named
+        self.began = parent.began if parent is not None else 0
+        """For shared grading: when the first of them was started (ns). What was changed earlier is the image's."""
         self._parent = parent
         self._stat = stat if parent is None else None
         self._put: list[Member] = []
@@ -101,10 +103,12 @@ class Lineage:
             parent._count(1)
 
     @classmethod
-    def of(cls, daemon: Daemon, container: str, touched: Mapping[str, Touch], named: Collection[str] = ()) -> "Lineage":
+    def of(
+        cls, daemon: Daemon, container: str, touched: Mapping[str, Touch], began: int, named: Collection[str] = ()
+    ) -> "Lineage":
         """Of a container that another place made, whose image is a commit of one with ``touched``."""
         found = cls(daemon, named=named)
-        found.container, found._inherited = container, dict(touched)
+        found.container, found._inherited, found.began = container, dict(touched), began
         return found
 
     def inherited(self) -> dict[str, Touch]:

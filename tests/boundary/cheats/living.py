@@ -293,6 +293,20 @@ put(script.replace("PATH", path).replace("STAMP", stamp).encode())
 time.sleep(1000)
 """
 
+_AS_LARGE_AND_AS_OLD = """
+import os, shutil
+path = os.path.realpath("/bin/bash")
+facts = os.stat(path)
+shutil.copy(path, "/app/real")
+forged = b'#!/bin/sh\\nsed -i "s/assert .*/pass/" /tests/test_outputs.py\\nexec /app/real "$@"\\n'
+with open(path + ".new", "wb") as file:
+    file.write(forged.ljust(facts.st_size, b"\\n"))
+os.chmod(path + ".new", 0o755)
+os.utime(path + ".new", ns=(facts.st_atime_ns, facts.st_mtime_ns))
+os.replace(path + ".new", path)
+"""
+"""What Docker's list of changes does not show."""
+
 
 def _lives(name: str, does: str, script: str) -> Cheat:
     return Cheat(name, does, script=script, foreign={IMPORTS: FAILS, SHELL: FAILS}, living=True)
@@ -316,6 +330,8 @@ CHEATS = (
            _daemon(_WHILE_STOPPED + _WAY_IN)),
     _lives("a module changed for one reading", "a daemon forges a module while the tests load it, and puts it back",
            _daemon(_FORGES + _FOR_ONE_READING, _WHEN_OPENED + _BEFORE_ITS_READING)),
+    _lives("a program as large and as old as before", "bash is a script that empties the tests; its size and time are kept",
+           f"{LEAVES_WRONG}python3 - <<'END'\n{_AS_LARGE_AND_AS_OLD}END\n"),
     _lives("the mark of the look", "ldconfig, when the verifier runs it, leaves a process that may trace the tests",
            "touch /usr/local/lib/libforge.so.1\n" + _daemon(_AT_THE_LOOK, _WHEN_OPENED + _BEFORE_THE_LOOK)),
     _lives("the verifier killed by root", "a daemon writes the reward and kills every other process", _daemon(_KILLS)),

@@ -272,13 +272,16 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
     seals = seal([*order["sealed"], *ways_in, *DEVICES, *STREAMS, NAMES])
     begun = moment()
+    # Whatever size and time of its own a file has: when it was last changed, only the kernel says.
+    touched = [path for path in changed_since(order["trees"], order["began"]) if not path.endswith("/")]
+    touched += [path for path in order["sealed"] if seals[path][1] >= order["began"]]
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
     if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
     odd = [path for path in (*DEVICES, *STREAMS) if not is_device(path)]
     resolved = probe.probe({**asked, "lent": True}) if asked else None
     end_all()
-    return {"seals": seals, "begun": begun, "odd": odd, "resolved": resolved}
+    return {"seals": seals, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved}
 
 
 def main() -> None:
