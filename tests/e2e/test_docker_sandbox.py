@@ -9,6 +9,7 @@ from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes.docker import difference as reading
 from hc_ray.sandboxes.docker.availability import built_tag
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
@@ -176,7 +177,9 @@ async def test_the_difference_of_forks_is_taken_against_the_tasks_image(place, t
     assert await fresh.difference() == difference
 
 
-async def test_a_folder_of_many_changes_is_read_once(place, tmp_path, monkeypatch):
+async def test_a_folder_of_many_changes_is_read_once_and_one_that_holds_too_much_gives_the_same(
+    place, tmp_path, monkeypatch
+):
     text, files = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY . ./\n", {"data.txt": b"1", "sub/file": b"2"}
     sandbox = await place.create(task_with_environment(tmp_path, files, dockerfile=text), "a")
     made = ("for i in $(seq 100); do echo $i > f$i; done; mkdir d; touch d/a; ln -s f1 l; ln -s o o; mkfifo p; "
@@ -186,6 +189,8 @@ async def test_a_folder_of_many_changes_is_read_once(place, tmp_path, monkeypatc
     monkeypatch.setattr(Daemon, "archive", lambda daemon, *what: read.append(what) or archive(daemon, *what))
     found = await sandbox.difference()
     assert len(read) < 10
+    monkeypatch.setattr(reading, "AHEAD", 0)
+    assert await sandbox.difference() == found and len(read) > 100
     names = {"d", "d/a", "l", "o", "x", *(f"f{number}" for number in range(1, 101))}
     assert set(found.changed) == {f"/app/{name}" for name in names} and found.deleted == ()
     members = {member.path: member for member in unpack(found.tar).members}

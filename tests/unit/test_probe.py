@@ -11,7 +11,7 @@ import pytest
 
 from hc_ray.blind.grading.image import Image
 from hc_ray.domain.runner_paths import machinery_command
-from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages, probe
+from hc_ray.sandboxes.inside.grading import byte_code, interpreters, libraries, named, packages, probe
 from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.processes import ran
 
@@ -66,6 +66,35 @@ def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():
     assert "org" in found["tried"], "pickle looks for a module of Jython's"
     assert not {"absent_module", "test_probe"} & {*found["tried"], *found["loaded"]}
     assert any("/libc" in file for file in found["mapped"])
+
+
+def test_the_byte_code_of_a_session_spares_a_later_one_to_compile_as_long_as_a_module_is_as_it_was(tmp_path):
+    module = tmp_path / "lies" / "one.py"
+    module.parent.mkdir()
+    module.write_text("print('one')\n")
+    found = interpreters.session(
+        sys.executable, {"PYTHONPATH": str(module.parent)}, ["one"], {str(module.parent): str(tmp_path / "will_lie")}
+    )
+    assert found is not None and not (module.parent / "__pycache__").exists()
+    module.parent.rename(tmp_path / "will_lie")
+    module = tmp_path / "will_lie" / "one.py"
+    byte_code.unpack(found["byte_code"], str(tmp_path / "kept"))
+    (kept,) = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    asks = [sys.executable, "-v", "-c", "import one"]
+    env = {"PYTHONPATH": str(module.parent), "PYTHONPYCACHEPREFIX": str(tmp_path / "kept")}
+    done = ran(*asks, env=env)
+    assert done.stdout == "one\n" and f"# {kept} matches {module}" in done.stderr
+    module.write_text("print('another')\n")
+    assert ran(*asks, env=env).stdout == "another\n"
+
+
+def test_more_byte_code_than_is_worth_keeping_is_left(tmp_path, monkeypatch):
+    (tmp_path / "kept" / "lib").mkdir(parents=True)
+    (tmp_path / "kept" / "lib" / "a.pyc").write_bytes(bytes(100))
+    assert byte_code.pack(str(tmp_path / "kept"), {"/lib": "/lib"})
+    monkeypatch.setattr(byte_code, "LIMIT", 99)
+    assert byte_code.pack(str(tmp_path / "kept"), {"/lib": "/lib"}) == ""
+    assert byte_code.pack(str(tmp_path / "kept"), {"/other": "/other"}) == ""
 
 
 def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):

@@ -11,12 +11,11 @@ from hc_ray.domain.filetree import Member, absolute, pack, unpack
 from hc_ray.domain.ports import Changes, Difference, ExecResult
 from hc_ray.domain.runner_paths import MACHINERY, RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.difference import difference
 from hc_ray.sandboxes.docker.exec import converse
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
-from hc_ray.sandboxes.docker.lineage import Lineage, Touch, merge
+from hc_ray.sandboxes.docker.lineage import Lineage, Ticket
 from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk
@@ -26,16 +25,6 @@ MAX_LAYERS = 100
 """Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Docker's own, where the image names none."""
-
-
-class Ticket(Value):
-    """What a verifier's place needs to take a container over."""
-
-    container: str
-    fork_image: str | None
-    touched: dict[str, Touch]
-    """What was touched before the container's own image was committed."""
-    began: int
 
 
 class DockerSandbox(Lifecycle):
@@ -56,12 +45,12 @@ class DockerSandbox(Lifecycle):
         stdin: bytes = b"",
         output_limit: int = 1 << 20,
     ) -> ExecResult:
-        where = absolute(cwd or "", self.workdir)
         machinery = tuple(command[:2]) == MACHINERY
         full = {**(await self._ground.call(self._variables, machinery=machinery)), **(env or {})}
         user = None if machinery else self._account
         facts = {
-            "argv": list(command), "cwd": where, "env": full, "timeout": timeout, "limit": output_limit,
+            "argv": list(command), "cwd": absolute(cwd or "", self.workdir), "env": full,
+            "timeout": timeout, "limit": output_limit,
             # More rights than the command is to have, and no environment to pass on.
             "usual": self._task.grading == "shared",
             "account": user and [user.uid, user.gid, user.groups],
@@ -278,8 +267,7 @@ class DockerSandbox(Lifecycle):
         self._check_alive()
         baseline = self._ground.baseline(self._task, self._image)
         with self._refusable("the changes cannot be read"):
-            touched = merge(self._lineage.touched(), dict.fromkeys(also, 0), self._lineage.named)
-            return docker_shared.changes(self._daemon, self.container, baseline, touched, among)
+            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(also), among)
 
     async def environment(self) -> Mapping[str, str]:
         return await self._ground.call(self._variables, machinery=True)
@@ -295,8 +283,7 @@ class DockerSandbox(Lifecycle):
             self._check_daemon()
             self.kill("it took no more commands")
             return b""
-        asked = order + b"\n"
-        said = docker_shared.listen(wire, asked, timeout=timeout, limit=limit, stopped=self._is_stopped)
+        said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit, stopped=self._is_stopped)
         if not said:
             # It is stopped, or was killed by what lives here: nothing of it may go on.
             self._check_daemon()

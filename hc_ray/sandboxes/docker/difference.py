@@ -16,8 +16,8 @@ from hc_ray.sandboxes.docker.lineage import DOCKERS_OWN, Lineage, ancestors, lef
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
 AHEAD, NAME = 1 << 20, 1 << 14
-"""Bytes that are read on in a folder for each touched path below it, and those that a name counts for: a read of its own
-costs the daemon a process, which takes as long."""
+"""Bytes that are read on in a folder for each touched path below it, and those that a name counts for: a read of its
+own costs the daemon a process, which takes as long."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
@@ -47,7 +47,7 @@ class Budget:
 
 def read_tree(
     daemon: Daemon, container: str, path: str, budget: Budget, *, whole: bool,
-    among: Callable[[str], bool] = lambda place: True, named: Collection[str] = (), room: int | None = None,
+    among: Callable[[str], object] = lambda place: True, named: Collection[str] = (), room: int | None = None,
 ) -> dict[str, Member] | None:  # fmt: skip
     """The members at ``path`` (with ``whole``, and below it) by absolute path, as far as they are ``among`` those that
     are wanted; None where there is nothing. Devices, pipes and sockets are passed over. Raises ``_TooFar`` where all

@@ -9,7 +9,7 @@ from typing import Literal
 
 from hc_ray.domain.filetree import Member, is_outside
 from hc_ray.domain.runner_paths import RUNNER_SEALED
-from hc_ray.domain.value import spelled
+from hc_ray.domain.value import Value, spelled
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
 
@@ -71,6 +71,16 @@ def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | Non
     return found
 
 
+class Ticket(Value):
+    """What a verifier's place needs to take a container over."""
+
+    container: str
+    fork_image: str | None
+    touched: dict[str, Touch]
+    """What was touched before the container's own image was committed."""
+    began: int
+
+
 class Lineage:
     """Which paths a container and those that it was forked from touched. Asking the daemon is slow (it walks the whole
     image) and most forks are never asked: so it waits until it is needed, or until the container goes while its forks
@@ -87,7 +97,7 @@ class Lineage:
         """``stat``: of the task's image, where nothing ran in the container yet; ``named``: as of ``is_outside``."""
         self._daemon = daemon
         self.named = named
-        self.began = parent.began if parent is not None else 0
+        self.began: int = parent.began if parent is not None else 0
         """For shared grading: when the first of them was started (ns). What was changed earlier is the image's."""
         self._parent = parent
         self._stat = stat if parent is None else None
@@ -119,7 +129,11 @@ class Lineage:
         with self._lock:
             self._children += change
 
-    def touched(self) -> dict[str, Touch]:
+    def touched(self, also: Iterable[str] = ()) -> dict[str, Touch]:
+        """``also``: paths that were changed, as is known otherwise, in what their size and time tell nothing of."""
+        return merge(self._touched(), dict.fromkeys(also, 0), self.named)
+
+    def _touched(self) -> dict[str, Touch]:
         with self._lock:
             if self._unknown:
                 raise self._unknown

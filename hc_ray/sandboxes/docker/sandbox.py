@@ -11,7 +11,8 @@ from pathlib import Path
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.availability import refusal
-from hc_ray.sandboxes.docker.container import DockerSandbox, Ticket
+from hc_ray.sandboxes.docker.container import DockerSandbox
+from hc_ray.sandboxes.docker.lineage import Ticket
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.reaper import remove_forks
 from hc_ray.sandboxes.docker.transfer import Exchange

@@ -330,7 +330,7 @@ CHEATS = (
            _daemon(_WHILE_STOPPED + _WAY_IN)),
     _lives("a module changed for one reading", "a daemon forges a module while the tests load it, and puts it back",
            _daemon(_FORGES + _FOR_ONE_READING, _WHEN_OPENED + _BEFORE_ITS_READING)),
-    _lives("a program as large and as old as before", "bash is a script that empties the tests; its size and time are kept",
+    _lives("a program as large and as old as before", "bash is a script that empties the tests, as large as it was",
            f"{LEAVES_WRONG}python3 - <<'END'\n{_AS_LARGE_AND_AS_OLD}END\n"),
     _lives("the mark of the look", "ldconfig, when the verifier runs it, leaves a process that may trace the tests",
            "touch /usr/local/lib/libforge.so.1\n" + _daemon(_AT_THE_LOOK, _WHEN_OPENED + _BEFORE_THE_LOOK)),

@@ -1,5 +1,5 @@
-"""The byte code of modules that no submission touches: compiled once, in an untouched sandbox, and laid where the tests of
-every later grading find it (``PYTHONPYCACHEPREFIX``). Python takes it for a module of the same time and size alone.
+"""The byte code of modules that no submission touches: compiled once, in an untouched sandbox, and laid where the tests
+of every later grading find it (``PYTHONPYCACHEPREFIX``). Python takes it for a module of the same time and size alone.
 Standard library only."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def pack(root: str, folders: dict[str, str]) -> str:
     size = 0
     for at, _, names in os.walk(root):
         source = at.removeprefix(root)
-        below = next((one for one in folders if f"{source}/".startswith(f"{one}/")), None)
-        for name in names if below is not None else ():
+        below = next((one for one in folders if f"{source}/".startswith(f"{one}/")), "")
+        for name in names if below else ():
             with open(f"{at}/{name}", "rb") as file:
                 content = file.read()
             size += len(content)

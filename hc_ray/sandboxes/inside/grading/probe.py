@@ -8,7 +8,8 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
 ``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to),
-``compiled`` (folders beside the Pythons' own whose byte code a session keeps, and where they will lie). The answer is ``blind.image.Image``. Standard library only."""
+``compiled`` (folders beside the Pythons' own whose byte code a session keeps, and where they will lie). The answer is
+``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 
