@@ -299,8 +299,13 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
         ({"bwrap", "model small", "model large"}, []),
         ({"docker", "bwrap", "model small", "model large"}, ["a sandbox (docker or bwrap)"]),
     ],
-    ids=["bubblewrap is enough", "Docker and one model are enough", "nothing runs without a home",
-         "Docker and a server's model are enough", "nothing works"],
+    ids=[
+        "bubblewrap is enough",
+        "Docker and one model are enough",
+        "nothing runs without a home",
+        "Docker and a server's model are enough",
+        "nothing works",
+    ],
 )
 def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monkeypatch, capsys):
     names = ("platform", "home", "runner", "docker", "bwrap", "sandbox auto", "model small", "model large", "ray",
