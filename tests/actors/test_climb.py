@@ -190,6 +190,7 @@ def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeyp
     monkeypatch.setattr(climb_story.verifiers, "leaks", lambda root, blobs: False)
     monkeypatch.setattr(climb_story, "WAIT", 0.05)
     monkeypatch.setattr(climb_story, "PATIENCE", 0.05)
+    monkeypatch.setattr(climb_story, "LONGEST", 0.05)
     notes = []
     with (
         pytest.raises(KeyboardInterrupt),
@@ -197,8 +198,10 @@ def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeyp
     ):
         more()
         raise KeyboardInterrupt
-    assert World.told == ["RUNNING", "KILLED"]
-    assert notes == ["MLflow was not told: no answer in time; to export: hc-ray export mlflow out"]
+    with climb_story.told("uri", "out", cluster=World(), sealed_root="", note=notes.append):
+        """It ends by itself."""
+    assert World.told == ["RUNNING", "KILLED", "FINISHED"]
+    assert notes == ["MLflow was not told: no answer in time; to export: hc-ray export mlflow out"] * 2
 
 
 @pytest.mark.parametrize(("more", "says"), [

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hc_ray.domain.errors import LeakError
+from hc_ray.domain.errors import LeakError, StoreError
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import tracker
@@ -79,6 +79,17 @@ async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_end
     trials = summary["sweep"]["trials"]
     assert set(world.told[:-1]) == {f"RUNNING {trials}"}
     assert world.told[-1] == f"{'KILLED' if interrupted else 'FINISHED'} {trials}"
+
+
+async def test_a_tracker_that_does_not_answer_is_waited_for_no_longer_than_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracking, "LONGEST", 0.2)
+    monkeypatch.setattr(tracking, "A_TRIAL", 0.0)
+    world = World()
+    one, summary = following(tmp_path, world)
+    await asyncio.wait_for(world.ready.wait(), 10)
+    world.living["Tracker"][0].hung = True
+    with pytest.raises(StoreError, match=r"MLflow at http://tracker did not answer within 0\.2 s"):
+        await asyncio.wait_for(one.end(summary, None, interrupted=False), 10)
 
 
 async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_path):

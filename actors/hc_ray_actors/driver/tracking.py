@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from hc_ray.domain.errors import StoreError
 from hc_ray.domain.value import canonical_json
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
@@ -22,6 +23,8 @@ SHARE = 0.02
 """Of the time that updates may take altogether."""
 PATIENCE = 10.0
 """Seconds that an interrupted sweep waits for the tracker."""
+LONGEST, A_TRIAL = 600.0, 1.0
+"""Seconds that a sweep waits for it at its end, at most, and longer for each trial: a server may never answer."""
 
 Scan = Callable[[bytes], Awaitable[None]]
 
@@ -52,7 +55,7 @@ class Tracking:
 
     async def end(self, summary: Mapping[str, Any], cluster: Cluster | None, *, interrupted: bool) -> str | None:
         """Tell how the sweep ended; answers the id of its run, None where nothing is tracked. Raises whatever the
-        tracker raises."""
+        tracker raises, and ``StoreError`` where it does not answer in time."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -60,9 +63,13 @@ class Tracking:
             return None
         if self._tracker is None:
             self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri, results.absolute(self._plan.out))
-        await give_keys(self._tracker, stores=True)
-        status, patience = ("KILLED", PATIENCE) if interrupted else ("FINISHED", None)
-        return str(await asyncio.wait_for(self._tracker.export(dict(summary), status), patience))
+        patience = PATIENCE if interrupted else LONGEST + A_TRIAL * len(summary["trials"])
+        try:
+            async with asyncio.timeout(patience):
+                await give_keys(self._tracker, stores=True)
+                return str(await self._tracker.export(dict(summary), "KILLED" if interrupted else "FINISHED"))
+        except TimeoutError:
+            raise StoreError(f"MLflow at {self.uri} did not answer within {patience:g} s") from None
 
     def _spawned(self, cluster: Cluster) -> Any:
         # Where its database is.

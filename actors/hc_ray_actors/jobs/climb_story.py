@@ -27,7 +27,7 @@ from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew.distribution import give_keys
 from hc_ray_actors.driver.results import absolute
-from hc_ray_actors.driver.tracking import PATIENCE, SHARE
+from hc_ray_actors.driver.tracking import LONGEST, PATIENCE, SHARE
 from hc_ray_actors.tracker import Tracker, prompts_in
 
 Data = dict[str, Any]
@@ -234,7 +234,7 @@ class ClimbTracking:
         if status == "RUNNING" and self._spent > PATIENCE + SHARE * (began - self._began):
             return
         try:
-            limit = {"RUNNING": WAIT, "KILLED": PATIENCE}.get(status)
+            limit = {"RUNNING": WAIT, "KILLED": PATIENCE}.get(status, LONGEST)
             asyncio.run(asyncio.wait_for(self._tell(status), limit))
         except LeakError:
             raise
