@@ -21,16 +21,16 @@ def doctor(
     as_json: Json = False,
 ) -> int:
     """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure; exit
-    code 1 if no sweep can run here."""
+    code 1 if no sweep can run here, or a remedy failed."""
     from hc_ray.cli.app import NAME, run
     from hc_ray_actors.jobs.doctor import MODEL, examine, lacking
 
-    findings = examine()
+    findings, failed = examine(), False
     remedies = [finding.remedy for finding in findings if fix and finding.remedy.startswith(f"{NAME} ")]
     with contextlib.redirect_stdout(sys.stderr):
         for remedy in remedies:
             typer.echo(remedy)
-            run(remedy.split()[1:])
+            failed |= run(remedy.split()[1:]) != 0
     if remedies:
         findings = examine()
     rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
@@ -40,7 +40,7 @@ def doctor(
     if lacks := lacking(findings):
         told.append(f"For a sweep this machine lacks: {', '.join(lacks)}")
     answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *told)
-    return 1 if lacks else 0
+    return 1 if lacks or failed else 0
 
 
 def clean(

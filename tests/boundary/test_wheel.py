@@ -113,7 +113,7 @@ def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[
 
 @pytest.mark.slow
 def test_outside_of_a_checkout_doctor_brings_the_model_and_the_demo_runs_and_is_shown_by_mlflow(user) -> None:
-    before = {one["name"]: one for one in json.loads(user("! hc-ray doctor --json").stdout)["findings"]}
+    before = {one["name"]: one for one in json.loads(user("hc-ray doctor --json").stdout)["findings"]}
     model = next(name for name in before if name.startswith("model "))
     assert not before[model]["ok"] and before["bwrap"]["ok"] and before["runner"]["ok"]
     fixed = user("hc-ray doctor --fix --json")

@@ -318,6 +318,27 @@ def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monk
     assert ("or one of a server (--base-url URL)" in told) is ({"model small", "model large"} <= fails)
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_doctor_fails_where_a_remedy_that_it_was_told_to_run_does(comes, monkeypatch, capsys):
+    names, pulled = ("platform", "home", "runner", "docker", "model small", "ray"), []
+
+    def looked():
+        return [
+            doctor.Finding(
+                name=name,
+                ok=name != "model small" or (comes and bool(pulled)),
+                says="",
+                remedy="hc-ray models pull small" if name == "model small" else "",
+            )
+            for name in names
+        ]
+
+    monkeypatch.setattr(doctor, "examine", looked)
+    real = cli.run
+    monkeypatch.setattr(cli, "run", lambda words: pulled.append(words) or (0 if comes else 1))
+    assert real(["doctor", "--fix"]) == (0 if comes else 1) and pulled == [["models", "pull", "small"]]
+
+
 @pytest.mark.parametrize("inner", ["", "/inner"])
 def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, capsys, inner):
     (tmp_path / "file").touch()
