@@ -24,8 +24,8 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_SEALED
 from hc_ray.domain.task import Task
 
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
-_ROOM = 64 << 20
-"""Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
+_ROOM = 128 << 20
+"""Bytes that the tests, their logs and byte code may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
 _CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
