@@ -31,6 +31,8 @@ CHEATS = (
     _beside("/tests and /logs are links", "/tests and /logs lead into the workspace",
             member("app/mine/test_outputs.py", data=_NOTHING),
             *(member(name, SYMTYPE, "/app/mine") for name in ("tests", "logs")), refused=False),
+    _alone("the answer is a link with a second end", "the same, and behind a NUL the name goes on",
+           member(_ANSWER, SYMTYPE, pax_headers={"linkpath": "/tests/test_outputs.py\0/"}), caught="submission_refused"),
     _alone("a hard link to the tests", "backwards.py is a hard link to the hidden tests",
            member(_ANSWER, LNKTYPE, "tests/test_outputs.py"), caught="submission_refused"),
     _beside("a name that leaves its folder", "app/../tests/test_outputs.py",
