@@ -130,7 +130,9 @@ class Grading:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
         appeared = {*await self._changed(watched), *prepared["odd"]}
-        appeared = appeared or await self._others([path for path in prepared["touched"] if self._matters(watched, path)])
+        appeared = appeared or await self._others(
+            [path for path in prepared["touched"] if self._matters(watched, path)]
+        )
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         return self._looks.differences(self._contents, image, Image.model_validate(prepared["resolved"]))
@@ -189,7 +191,8 @@ class _Watched:
     def __init__(self, image: Image) -> None:
         self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
         self.whole = sorted(self._whole)
-        self.trees = [*self.whole, *SYSTEM]
+        self._grounds = image.grounds
+        self.trees = [*self.whole, *self._grounds, *SYSTEM]
         """Where code lies that must be as it was at any moment."""
         self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
@@ -219,7 +222,7 @@ class _Watched:
         parts = path.split("/")
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
-        return _CODE.fullmatch(path) is not None or self.holds(path)
+        return _CODE.fullmatch(path) is not None or below(path, self._grounds) or self.holds(path)
 
     def was_to_stay(self, path: str) -> bool:
         """Whether this path may not change for a moment. Names come into folders (they end in a slash) honestly, but
