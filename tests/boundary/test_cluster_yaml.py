@@ -72,6 +72,17 @@ def test_every_node_asks_for_the_token_and_starts_with_the_slots_that_its_host_h
     assert (tmp_path / ".bashrc").read_text() == ". ~/.hc-ray-env\n"  # once
 
 
+@pytest.mark.parametrize(("failures", "code"), [(2, 0), (3, 1)])
+def test_a_node_too_busy_to_come_up_in_the_time_that_ray_gives_it_is_started_again(cluster, tmp_path, failures, code):
+    (tmp_path / "ray").write_text(f'#!/bin/sh\necho "$1" >> ~/told\n[ "$(grep -c start ~/told)" -gt {failures} ]\n')
+    (tmp_path / "ray").chmod(0o755)
+    for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
+        (tmp_path / "told").unlink(missing_ok=True)
+        done = ran("bash", "-c", f"({commands[-1]})", env={"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"})
+        assert done.returncode == code, done.stderr
+        assert (tmp_path / "told").read_text().split() == ["start", "stop", "start", "stop", "start"]
+
+
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
     assert set(cluster["file_mounts"].values()) == {"./dist/cluster", "~/.local/share/hc-ray/keys/ray_token"}
     assert any("hc-ray-dist/*.whl" in command for command in cluster["setup_commands"])
