@@ -89,7 +89,7 @@ def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[
 
 
 PIP = """#!/bin/sh
-[ ! -e ~/broken ] || exit 1
+[ ! -e ~/broken ] || { mkdir ~/hc-ray/lib; exit 1; }
 mkdir ~/busy || { echo "two at once" >&2; exit 1; }
 sleep 0.2
 echo "$*" >> ~/pip.log
@@ -120,3 +120,4 @@ def test_machines_that_share_a_home_install_there_once_and_again_when_the_wheel_
     wheel.write_text("the same version")
     assert subprocess.run(["bash", "-c", install], env=env, timeout=30).returncode == 0
     assert len((tmp_path / "pip.log").read_text().splitlines()) == 6, "which may have become half of another"
+    assert not (tmp_path / "hc-ray/lib").exists(), "pip would take what lies there for whole"
