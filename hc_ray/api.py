@@ -65,15 +65,16 @@ def settings(config: Config = None, **changes: Any) -> SweepConfig:
     return load_config(config, flags)
 
 
-def plan(config: Config = None, *, resume: bool = False, **changes: Any) -> "Plan":
-    """What a sweep will do; nothing is run or written to its directory."""
+def plan(config: Config = None, *, resume: bool = False, in_process: bool = False, **changes: Any) -> "Plan":
+    """What a sweep will do; nothing is run or written to its directory. ``in_process``: no cluster is looked for."""
     from hc_ray_actors.address import running_cluster
     from hc_ray_actors.driver.plan import prepare
 
     found = settings(config, **changes)
     if found.search == "climb":
         raise ConfigError("this config is a climb: run it with `hc-ray climb`")
-    return _outside_of_loops(lambda: prepare(found, resume=resume, place=running_cluster() or "laptop"))
+    place = "in-process" if in_process else running_cluster() or "laptop"
+    return _outside_of_loops(lambda: prepare(found, resume=resume, place=place))
 
 
 def sweep(
@@ -93,7 +94,7 @@ def sweep(
 
     if in_process and sealed_guard.install.cache_info().currsize:
         raise ConfigError("in_process: a sweep on Ray has run in this process, which can grade nothing any more")
-    ready = config if isinstance(config, driver.Plan) else plan(config, resume=resume, **changes)
+    ready = config if isinstance(config, driver.Plan) else plan(config, resume=resume, in_process=in_process, **changes)
     events: Any = SimpleNamespace(emit=on_event or (lambda event: None))
     cluster = InProcess() if in_process else None
     ended = _outside_of_loops(lambda: driver.run(ready, events=events, max_trials=max_trials, cluster=cluster))

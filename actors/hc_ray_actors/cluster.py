@@ -56,6 +56,10 @@ class Cluster(Protocol):
         """Who else works on the cluster: the drivers that are connected, for a reader."""
         ...
 
+    def processes(self) -> set[int]:
+        """Numbers of the processes of those on the driver's node that were spawned here."""
+        ...
+
     def spawn(
         self,
         cls: type,
@@ -94,6 +98,9 @@ class InProcess:
 
     def holders(self) -> list[str]:
         return []
+
+    def processes(self) -> set[int]:
+        return set()
 
     def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
         return cls(*args)

@@ -1,7 +1,8 @@
 """Where an engine's server stands: on a node that has a slot, and the GPUs, for it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +32,34 @@ def _needs(engine: EngineConfig, free: str = "") -> str:
     return f"{'a free' if free else 'an'} {ENGINE}{gpus}"
 
 
+Standing = Sequence[tuple[str | None, EngineConfig]]
+"""Engines that were put somewhere, each with its node."""
+
+
 def spawn_engine(
-    cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}, known: Capabilities | None = None
+    cluster: Cluster, engine: EngineConfig, others: Standing = (), known: Capabilities | None = None
 ) -> tuple[str, Any]:
-    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
-    far as ``stand`` counts them. ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
+    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest ``others`` stand.
+    ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
     if not takes_slot(engine):
         return cluster.here, cluster.spawn(Engine, engine, known, node=cluster.here)
-    free = _room_for(cluster, engine)
-    node = min(free, key=lambda one: (stand.get(one, 0), -free[one], one))
+    free, stand = _room_for(cluster, engine, others), Counter(node for node, _ in others)
+    node = min(free, key=lambda one: (stand[one], -free[one], one))
     return node, cluster.spawn(Engine, engine, node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
 
 
-def _room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
-    """The nodes that can take one more server of an engine, and their free slots. Raises ``InfrastructureError`` where
-    there is none."""
-    free = {node: units for node, units in cluster.free(ENGINE).items() if units >= 1}
-    if gpus := engine.num_gpus:
-        idle = cluster.free("GPU")
-        free = {node: units for node, units in free.items() if idle.get(node, 0) >= gpus}
+def _room_for(cluster: Cluster, engine: EngineConfig, others: Standing) -> dict[str, float]:
+    """The nodes that can take one more server of an engine, and their free slots. What was put on a node a moment ago
+    still counts as free there, so no node has more than all of it less the ``others``. Raises ``InfrastructureError``
+    where there is none."""
+    slots, idle = cluster.free(ENGINE), cluster.free("GPU") if engine.num_gpus else {}
+    free = {}
+    for one in cluster.members():
+        own = [other for node, other in others if node == one.id and takes_slot(other)]
+        units = min(slots.get(one.id, 0), one.slots.get(ENGINE, 0) - len(own))
+        gpus = min(idle.get(one.id, 0), one.gpus - sum(other.num_gpus for other in own))
+        if units >= 1 and gpus >= engine.num_gpus:
+            free[one.id] = units
     if not free:
         held = "; ".join(cluster.holders())
         needs = _needs(engine, "free ")

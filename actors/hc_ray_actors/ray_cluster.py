@@ -266,6 +266,13 @@ class RayCluster:
             and "dashboard" not in job["Entrypoint"]
         ]
 
+    def processes(self) -> set[int]:
+        from ray._private.state import actors
+
+        job = self._ray.JobID.from_hex(self._ray.get_runtime_context().get_job_id())
+        found = actors(job_id=job, actor_state_name="ALIVE").values()
+        return {one["Pid"] for one in found if one["Address"]["NodeID"] == self.here}
+
     def spawn(
         self,
         cls: type,

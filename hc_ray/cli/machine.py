@@ -21,9 +21,9 @@ def doctor(
     as_json: Json = False,
 ) -> int:
     """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure; exit
-    code 1 if a sweep cannot run here."""
+    code 1 if no sweep can run here."""
     from hc_ray.cli.app import NAME, run
-    from hc_ray_actors.jobs.doctor import examine, lacking
+    from hc_ray_actors.jobs.doctor import MODEL, examine, lacking
 
     findings = examine()
     remedies = [finding.remedy for finding in findings if fix and finding.remedy.startswith(f"{NAME} ")]
@@ -35,6 +35,8 @@ def doctor(
         findings = examine()
     rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
     told = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
+    if not any(one.ok for one in findings if one.name.startswith(MODEL)):
+        told.append("Agents that ask a model need one here, or one of a server (--base-url URL)")
     if lacks := lacking(findings):
         told.append(f"For a sweep this machine lacks: {', '.join(lacks)}")
     answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *told)

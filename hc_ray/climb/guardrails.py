@@ -1,6 +1,7 @@
 """Turning one knob, within bounds: what was asked for is clipped to the nearest legal value, never dropped for being
 too far."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -57,10 +58,12 @@ def _wanted(knob: Knob, asked: Any, before: Any, reach: int) -> Any:
             fits = any(one == asked and type(one) is type(asked) for one in knob.options)
             rest = [one for one in before if one != asked] if knob.kind == "lead" else []
             return None if not fits else [asked, *rest] if knob.kind == "lead" else asked
+        if isinstance(asked, str):
+            asked = json.loads(asked)  # where no number begins with a plus: who writes one means a change
         number = math.nan if isinstance(asked, bool) else float(asked)
         if knob.box is None or not math.isfinite(number):
             return None
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return None
     low, high, step = knob.box
     # A start outside the box may stay where it is; no change leads further out.

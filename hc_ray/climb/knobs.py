@@ -113,11 +113,6 @@ def _greedy(site: Site) -> int:
     return min(max(1, site.solver.greedy), len(site.solver.plans))
 
 
-def _shown(site: Site) -> int:
-    """``search.lineages`` shortens outputs where the context is small."""
-    return min(site.solver.observation_chars, 4000 if site.profile.context_tokens < 16_384 else 1_000_000)
-
-
 def _axis(key: str, *needs: str) -> Knob:
     """What spends, asks for verdicts, or was measured with a model's profile: fixed in a climb."""
     return Knob(key, None, needs, turner="sweep")
@@ -126,7 +121,7 @@ def _axis(key: str, *needs: str) -> Knob:
 _TABLE = (
     Knob("solver.agent_style", None, ("profile capable",)),
     Knob("solver.actions", None, ("style loop", "native tool calls")),
-    Knob("solver.observation_chars", (1000, 30_000, 2000), ("style loop",), acts=_shown),
+    Knob("solver.observation_chars", (1000, 30_000, 2000), ("style loop",)),
     Knob("solver.tournament", None, ("style loop", "more than one round")),
     Knob("solver.use_skills"),
     Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",)),

@@ -77,7 +77,7 @@ class SolverConfig(DescribedValue):
     submits (a lineage); ``direct``: one answer contains the files."""
     actions: Literal["fenced", "calls"] = "fenced"
     """Style ``loop``: format of actions, ``fenced`` code blocks or native tool ``calls``."""
-    observation_chars: int = Field(10_000, ge=200)
+    observation_chars: int = Field(4000, ge=200)
     """Style ``loop``: maximum number of characters of a command's output that the model is shown; the rest is in a
     file."""
     command_seconds: float = Field(60.0, gt=0)

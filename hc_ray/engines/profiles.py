@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from hc_ray.domain.config import SweepConfig
+from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import LEAST_OF_ANSWER, Profile, lineage_tokens
 from hc_ray.domain.value import changed, flattened
@@ -13,7 +13,6 @@ from hc_ray.machine.paths import configs_dir
 
 LEAST_CONTEXT, WHOLE_CONTEXT = 4096, 16_384
 """Tokens of context from which a model gets the profile ``capable``, and from which it gets it whole."""
-_SMALL_OUTPUT = 4000
 _ANSWER_SHARE = 4
 _TESTGEN = "solver.testgen."
 _SUITE_SHARE = 5
@@ -37,7 +36,7 @@ def for_context(tokens: int, *, assumed: bool = False, chat: bool = True) -> tup
         return profile, has
     answers = ("solver.max_answer_tokens", "solver.testgen.answer_tokens")
     short = {key: min(profile.settings[key], tokens // _ANSWER_SHARE) for key in answers}
-    short["solver.observation_chars"] = _SMALL_OUTPUT
+    short["solver.observation_chars"] = SolverConfig().observation_chars
     why = f"{has}; below {WHOLE_CONTEXT:,} answers and outputs are shortened"
     return profile.model_copy(update={"settings": {**profile.settings, **short}}), why
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,10 @@ _Id = tuple[int, int]
 """Process number and when it started, in ticks since the boot: a number alone is used again."""
 
 
+Own = Callable[[], Collection[int]]
+"""Numbers of the processes that are actors of this sweep; those of another one are other processes."""
+
+
 class Process(NamedTuple):
     pid: int
     started: int
@@ -48,9 +52,9 @@ class ProcessorMeter:
     """Processor seconds since the last look. What a process used after the last look that saw it counts with whoever
     waited for it, so that nothing is lost that a living process has reaped."""
 
-    def __init__(self, look: Callable[[], list[Process]] | None = None) -> None:
+    def __init__(self, look: Callable[[], list[Process]] | None = None, own: Own = tuple) -> None:
         """``look`` lists all processes; by default it reads this machine's ``/proc``."""
-        self._look = look or all_processes
+        self._look, self._own = look or all_processes, own
         self._last: dict[_Id, Process] = {}
         self._kinds: dict[_Id, str] = {}
         self.since()
@@ -58,7 +62,7 @@ class ProcessorMeter:
     def since(self) -> dict[str, float]:
         """By kind; what used nothing is left out."""
         processes = {process.id: process for process in self._look()}
-        self._kinds = _kinds(processes, self._kinds)
+        self._kinds = _kinds(processes, self._kinds, self._own())
         counted = self._counted_before(processes)
         ticks: defaultdict[str, int] = defaultdict(int)
         for id_, process in processes.items():
@@ -87,9 +91,9 @@ class ProcessorMeter:
         return counted
 
 
-async def watch(emit: Callable[[ProcessorUse], None], ended: asyncio.Event) -> None:
+async def watch(emit: Callable[[ProcessorUse], None], ended: asyncio.Event, own: Own = tuple) -> None:
     """Tell every few seconds what used this machine's cores, for the last time when all has ``ended``."""
-    use, since = ProcessorMeter(), time.monotonic()
+    use, since = ProcessorMeter(own=own), time.monotonic()
     while not ended.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
@@ -100,7 +104,7 @@ async def watch(emit: Callable[[ProcessorUse], None], ended: asyncio.Event) -> N
         since = now
 
 
-def _kinds(processes: dict[_Id, Process], known: dict[_Id, str]) -> dict[_Id, str]:
+def _kinds(processes: dict[_Id, Process], known: dict[_Id, str], actors: Collection[int]) -> dict[_Id, str]:
     """What a process is now: its command may have changed. An orphan stays what it was when its parent lived."""
     by_pid = {process.pid: process for process in processes.values()}
     kinds: dict[_Id, str] = {}
@@ -109,7 +113,7 @@ def _kinds(processes: dict[_Id, Process], known: dict[_Id, str]) -> dict[_Id, st
         """Its own kind, or that of what its nearest known ancestor starts."""
         if process.id not in kinds:
             kinds[process.id] = OTHER  # a loop of parents cannot be, but what is read here is not one moment's
-            own, parent = _own_kind(process.pid), by_pid.get(process.parent)
+            own, parent = _own_kind(process.pid, actors), by_pid.get(process.parent)
             if not own and process.parent == 1:
                 own = known.get(process.id)
             above = kind_of(parent) if not own and parent else OTHER
@@ -119,7 +123,7 @@ def _kinds(processes: dict[_Id, Process], known: dict[_Id, str]) -> dict[_Id, st
     return {id_: kind_of(process) for id_, process in processes.items()}
 
 
-def _own_kind(pid: int) -> str | None:
+def _own_kind(pid: int, actors: Collection[int]) -> str | None:
     if pid == os.getpid():
         return "driver"
     if pid == 1:
@@ -132,7 +136,7 @@ def _own_kind(pid: int) -> str | None:
         return "engine"
     for actor in _ACTORS:
         if command.startswith(f"ray::{actor}"):
-            return f"actor {actor}"
+            return f"actor {actor}" if pid in actors else OTHER
     program = command.split(" ", 1)[0]
     return next((kind for sign, kind in _DAEMONS.items()
                  if sign in (program if kind == "Docker" else command[:400])), None)  # fmt: skip

@@ -23,10 +23,6 @@ from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.selftests.trivial_states import missing
 
-_SMALL_CONTEXT, _SMALL_SHOWN = 16_384, 4000
-"""Below this context outputs are shown shorter."""
-
-
 Verdict = Callable[[str, State], Awaitable[tuple[tuple[Cell, ...], str]]]
 """Runs the suite on a submitted state, named by its candidate's id: its row, and what the lineage is told (nothing
 where there is nothing to repair)."""
@@ -82,11 +78,9 @@ class Lineages:
     def __init__(self, search: Search) -> None:
         self.search = search
         config, profile = search.config, search.asking.role.profile
-        shown = config.observation_chars
-        if profile.context_tokens < _SMALL_CONTEXT:
-            shown = min(shown, _SMALL_SHOWN)
         longest = search.task.agent_timeout_sec or search.clock.seconds
-        limits = Limits(seconds=config.command_seconds, most_seconds=max(config.command_seconds, longest), shown=shown)
+        limits = Limits(seconds=config.command_seconds, most_seconds=max(config.command_seconds, longest),
+                        shown=config.observation_chars)  # fmt: skip
         self.bounds = Bounds(
             turns=config.max_turns, context_tokens=profile.context_tokens, form=config.actions, limits=limits,
             answer_tokens=profile.longest_answer(config.max_answer_tokens),

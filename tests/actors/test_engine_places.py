@@ -45,6 +45,54 @@ def test_an_engines_replicas_take_turns_on_the_nodes_for_engines_and_a_lost_node
     assert (summary.done, summary.unscored) == (2, 0) and stage.stood["Engine"] == ["a", "b", "c", "a"]
 
 
+def two_engines(plan):
+    """The plan with another engine for the tester, which is the first."""
+    engine, profile, digest = plan.models["solver"]
+    first = (engine.model_copy(update={"script": "nowhere:first"}), profile, "another")
+    return plan.model_copy(update={"models": {"tester": first, "solver": (engine, profile, digest)}})
+
+
+def test_different_engines_start_at_the_same_time(tmp_path):
+    async def waits(name):
+        async with asyncio.timeout(20):
+            while stage.count("engine") < 2:
+                await asyncio.sleep(0.01)
+
+    stage = Stage(engine=waits)
+    summary, _ = run(two_engines(plan_of(tmp_path / "out")), stage)
+    assert (summary.done, summary.unscored, stage.count("engine")) == (2, 0, 2)
+
+
+@pytest.mark.parametrize(("slots", "gpus"), [(1, 8), (4, 3)])
+def test_an_engine_for_which_another_of_the_sweep_leaves_no_room_is_told_of_at_once(tmp_path, slots, gpus):
+    class Cluster(Stage):
+        def members(self):  # its free slots and cards are told as they were before
+            return [
+                one.model_copy(update={"gpus": gpus, "slots": {**one.slots, ENGINE: slots}})
+                for one in super().members()
+            ]
+
+    stage, plan = Cluster(), two_engines(served(plan_of(tmp_path / "out")))
+    update = {"kind": "server", "command": "vllm", "gpus": 2}
+    both = {role: (engine.model_copy(update=update), *rest) for role, (engine, *rest) in plan.models.items()}
+    with pytest.raises(InfrastructureError, match="has a free engine_slot and 2 free GPU"):
+        run(plan.model_copy(update={"models": both}), stage)
+    assert stage.stood["Engine"] == ["here"] and stage.count("solve") == 0
+
+
+def test_an_engine_that_cannot_start_ends_the_sweep_while_another_is_still_starting(tmp_path):
+    async def fails(name):
+        if stage.count("engine") == 1:
+            await asyncio.Event().wait()
+        raise EngineError("no such weights")
+
+    stage = Stage(engine=fails)
+    with pytest.raises(EngineError, match="no such weights"):
+        run(two_engines(plan_of(tmp_path / "out")), stage)
+    assert stage.count("solve") == 0 and len(stage.living["Engine"]) == 2
+    assert all(engine.dead for engine in stage.living["Engine"])
+
+
 def test_without_a_node_for_engines_a_sweep_says_so_at_once(tmp_path, monkeypatch):
     stage = Stage(report=lambda kind: asyncio.sleep(60))
     monkeypatch.setattr(stage, "free", lambda resource: {} if resource == ENGINE else {"here": 4.0})

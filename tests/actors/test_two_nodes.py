@@ -14,8 +14,8 @@ from tests.fakes.sweeps import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-SCRIPT = """
-import asyncio, json, os, signal, sys, time
+SCRIPT = '''
+import asyncio, json, os, signal, subprocess, sys, time
 from pathlib import Path
 from hc_ray_actors import cluster, ray_cluster
 ray_cluster._environment()
@@ -27,10 +27,25 @@ from hc_ray_actors.engine_places import spawn_engine
 from hc_ray_actors.ray_token import derived_key
 from tests.fakes.launched import COMMAND, listed
 
+OTHER = """
+import asyncio, os, sys
+from hc_ray_actors.ray_cluster import RayCluster
+class Other:
+    async def process(self):
+        return os.getpid()
+crew = RayCluster(address=sys.argv[1])
+print(asyncio.run(crew.spawn(Other, node=crew.here).process()), flush=True)
+sys.stdin.read()
+crew.close()
+"""
+
 class Whereabouts:
     async def node(self):
         import ray
         return ray.get_runtime_context().get_node_id()
+
+    async def process(self):
+        return os.getpid()
 
     async def priority(self):
         return os.getpriority(os.PRIO_PROCESS, 0)
@@ -52,6 +67,14 @@ def freed(node, told):
 async def stand(actors):
     nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
     return nodes, await actors[0].priority()
+
+def of_another_driver(address):
+    # A process of its own, which ends with its standard input.
+    with subprocess.Popen([sys.executable, "-c", OTHER, address], stdin=-1, stdout=-1, text=True) as other:
+        return int(other.stdout.readline()), sorted(crew.processes())
+
+async def processes(actors):
+    return sorted(await asyncio.gather(*(actor.process() for actor in actors)))
 
 async def seen(config):
     engines = [spawn_engine(crew, config)[1] for _ in range(2)]
@@ -79,10 +102,13 @@ try:
     crew = ray_cluster.RayCluster(address="auto")
     actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
     [away] = [one.id for one in crew.members() if one.slots[cluster.SANDBOX]]
+    elsewhere = crew.spawn(Whereabouts, node=away)
+    asyncio.run(elsewhere.process())
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
         "away": away, "gpus": {one.id: one.gpus for one in crew.members()}, "freed": freed(away, sys.argv[1]),
-        "stand": asyncio.run(stand(actors)), "own": os.getpriority(os.PRIO_PROCESS, 0),
+        "stand": asyncio.run(stand(actors)), "processes": asyncio.run(processes(actors)),
+        "other": of_another_driver(nodes.address), "own": os.getpriority(os.PRIO_PROCESS, 0),
         "servers": asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1))),
         "heard": heard(nodes.address),
     }))
@@ -90,7 +116,7 @@ finally:
     if crew is not None:
         crew.close()
     nodes.shutdown()
-"""
+'''
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +142,11 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
     places, priority = told["stand"]
     assert set(places) == {told["here"]}  # though the other has more room
     assert priority == told["own"]  # Ray's own way is nice 15
+
+
+def test_of_the_actors_on_a_drivers_node_those_that_are_its_own_are_known(told):
+    other, own = told["other"]
+    assert own == told["processes"] and other not in own, "one was started on the other node, too"
 
 
 def test_what_ray_tells_of_its_own_is_not_on_standard_output_where_a_command_says_one_object(told):

@@ -19,7 +19,7 @@ from unittest import mock
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
 from hc_ray.domain.value import readable_json
-from hc_ray.machine.processor_use import ProcessorMeter
+from hc_ray.machine.processor_use import Own, ProcessorMeter
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
@@ -53,10 +53,10 @@ class Look(NamedTuple):
 class Meter:
     """``ports.Events`` that counts candidates, and looks after equal parts of them."""
 
-    def __init__(self, candidates: int) -> None:
+    def __init__(self, candidates: int, own: Own = tuple) -> None:
         self.candidates = self.trials = 0
         self._step = max(1, candidates // MARKS)
-        self._processors = ProcessorMeter()
+        self._processors = ProcessorMeter(own=own)
         self.looks: list[Look] = []
 
     def emit(self, event: Event) -> None:
@@ -83,10 +83,11 @@ def resident(pid: int) -> float:
 def measure(total: int, candidates: int, at_once: int, tasks: int | None = None) -> dict[str, Any]:
     """``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials in flight; ``tasks``: different
     ones (None: as many as trials)."""
-    count, meter = max(1, total // candidates), Meter(total)
+    count = max(1, total // candidates)
     with open_folder() as folder, mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
         (folder / "home").mkdir()
         cluster = null_world.NullRay()
+        meter = Meter(total, cluster.processes)
         began = time.perf_counter()
         plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
         try:

@@ -300,6 +300,13 @@ async def test_a_context_too_small_for_the_instruction_hands_in_the_untouched_wo
     assert "(context)" in (ran.first.malformed or "")
 
 
+@pytest.mark.parametrize("shown", [1000, 9000])
+async def test_of_an_output_a_model_is_shown_as_much_as_was_set_whatever_its_context(place, shown):
+    long = sh("head -c 20000 /dev/zero | tr '\\0' x")
+    ran = await trial(place, says(long), context=8192, observation_chars=shown)
+    assert shown * 0.8 < ran.said(1).count("x") < shown * 1.05
+
+
 async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
     def answer(prompt: Prompt, turn: int, lineage: int) -> str:
         if prompt.purpose == "notes":

@@ -70,6 +70,21 @@ async def test_the_library_works_where_a_loop_runs_already_and_tells_what_happen
     assert [task.name for task in api.tasks("my-tasks")] == ["first"]
 
 
+def test_in_one_process_no_cluster_is_looked_for(tmp_path, monkeypatch) -> None:
+    make_task(tmp_path / "set")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    given: dict[str, Any] = {
+        "dataset": str(tmp_path / "set"),
+        "agents": ["nop"],
+        "sandbox": "bwrap",
+        "mlflow_uri": "none",
+    }
+    assert api.plan(given, out=str(tmp_path / "a"), in_process=True).place == "in-process"
+    assert api.sweep(given, out=str(tmp_path / "b"), in_process=True).unscored == 0
+    with pytest.raises(api.UserError, match="unset RAY_ADDRESS"):
+        api.plan(given, out=str(tmp_path / "c"))
+
+
 def test_after_a_sweep_on_ray_a_process_still_plans_but_grades_nothing_itself(followed) -> None:
     folder, _ = followed
     code = """

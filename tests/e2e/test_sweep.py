@@ -31,6 +31,8 @@ def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_
     names = set(results(out))
     for kind in ("trial_start", "verdict", "trial_complete"):
         assert {event["trial"] for event in events if event["type"] == kind} == names
+    used = set().union(*(event["used"] for event in events if event["type"] == "processor_use"))
+    assert used >= {"driver", "actor Sandboxes", "actor Trials"}, "the time that its own processes took"
 
 
 def test_verdicts_are_blind_nop_never_passes_and_the_search_does_where_two_samples_in_three_are_right(swept):

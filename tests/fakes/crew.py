@@ -63,6 +63,9 @@ class Stage:
     def holders(self) -> list[str]:
         return []
 
+    def processes(self) -> set[int]:
+        return set()
+
     def put(self, value: Any) -> Any:
         return value
 

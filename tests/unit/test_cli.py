@@ -296,9 +296,16 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
         ({"docker", "sandbox auto", "leftovers", "disk"}, []),
         ({"bwrap", "model large"}, []),
         ({"home"}, ["home"]),
-        ({"docker", "bwrap", "model small", "model large"}, ["a sandbox (docker or bwrap)", "a model"]),
+        ({"bwrap", "model small", "model large"}, []),
+        ({"docker", "bwrap", "model small", "model large"}, ["a sandbox (docker or bwrap)"]),
     ],
-    ids=["bubblewrap is enough", "Docker and one model are enough", "nothing runs without a home", "nothing works"],
+    ids=[
+        "bubblewrap is enough",
+        "Docker and one model are enough",
+        "nothing runs without a home",
+        "Docker and a server's model are enough",
+        "nothing works",
+    ],
 )
 def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monkeypatch, capsys):
     names = ("platform", "home", "runner", "docker", "bwrap", "sandbox auto", "model small", "model large", "ray",
@@ -308,6 +315,7 @@ def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monk
     assert cli.run(["doctor"]) == (1 if lacks else 0)
     told = capsys.readouterr().out
     assert ("For a sweep this machine lacks" in told) is bool(lacks) and all(what in told for what in lacks)
+    assert ("or one of a server (--base-url URL)" in told) is ({"model small", "model large"} <= fails)
 
 
 @pytest.mark.parametrize("inner", ["", "/inner"])

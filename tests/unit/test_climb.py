@@ -134,14 +134,14 @@ def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_la
 
 
 class Rigged(World):
-    """Only these arms pass."""
+    """Only these arms pass; all trials cost the same."""
 
     passing = ()
     stages = ()
 
     def evaluate(self, cells, *, tokens):
         self.stages = {*self.stages, *(cell.stage for cell in cells)}
-        return [[one.model_copy(update={"passed": cell.arm in self.passing}) for one in made]
+        return [[one.model_copy(update={"passed": cell.arm in self.passing, "tokens": 1000}) for one in made]
                 for cell, made in zip(cells, super().evaluate(cells, tokens=tokens), strict=True)]  # fmt: skip
 
 

@@ -88,6 +88,28 @@ def test_what_a_driver_and_its_children_used_is_told_apart():
     assert after.get("tests and commands", 0.0) < 0.25
 
 
+ACTORS = """
+import json, subprocess, sys
+from hc_ray.machine.processor_use import ProcessorMeter
+busy = "import time, sys\\nwhile time.process_time() < 0.5: pass\\nprint(flush=True)\\nsys.stdin.read()"
+actors = []
+meter = ProcessorMeter(own=lambda: [actor.pid for actor in actors[:1]])
+for _ in range(2):
+    actors.append(subprocess.Popen(["ray::Trials", "-c", busy], executable=sys.executable, stdin=-1, stdout=-1))
+for actor in actors:
+    actor.stdout.readline()
+print(json.dumps(meter.since()))
+for actor in actors:
+    actor.communicate()
+"""
+
+
+def test_the_actors_of_another_sweep_are_other_processes():
+    done = subprocess.run([sys.executable, "-c", ACTORS], check=True, capture_output=True)
+    used = json.loads(done.stdout)
+    assert 0.4 < used["actor Trials"] < 0.9 and used["other processes"] >= 0.4
+
+
 def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
     # Process 1 · this process · a shell of its own · a command of that shell. Numbers that no process has.
     shell, command = 2**30, 2**30 + 1

@@ -48,6 +48,15 @@ def test_a_middle_context_gets_shorter_answers_and_outputs(tokens):
     assert rest <= {"solver.max_answer_tokens", "solver.testgen.answer_tokens", "solver.observation_chars"}
 
 
+@pytest.mark.parametrize("tokens", [2048, 4096, 16_383])
+def test_outputs_are_short_in_every_context_below_16384_tokens_unless_they_are_set(tokens):
+    given = {"solver": {"agent_style": "loop", "max_answer_tokens": 400}}
+    profile = for_context(tokens)[0]
+    assert settled(SweepConfig.model_validate(given), profile).solver.observation_chars == 4000
+    given["solver"]["observation_chars"] = 9000
+    assert settled(SweepConfig.model_validate(given), profile).solver.observation_chars == 9000
+
+
 def test_what_is_set_wins_also_where_it_is_the_default_and_a_suite_costs_a_fifth_of_a_set_budget():
     given = {"solver": {"max_turns": 30, "testgen": {"style": "lines", "budget_tokens": 900}},
              "budget": {"tokens": 5000}}  # fmt: skip

@@ -236,7 +236,7 @@ class _Sweep:
         )
         began = time.monotonic()
         ended = asyncio.Event()
-        watch = asyncio.ensure_future(processor_use.watch(self.emit, ended))
+        watch = asyncio.ensure_future(processor_use.watch(self.emit, ended, lambda: crew.processes))
         tokens = 0
 
         async def one(key: TrialKey, slot: Slot) -> None:

@@ -14,9 +14,10 @@ from hc_ray.machine.paths import data_root, refusal
 DEMO = "starter"
 """The shipped dataset that a first run takes its tasks from."""
 BACKENDS = ("docker", "bwrap")
+MODEL = "model "
+"""The names of findings of models begin like this."""
 _NEEDED = {"platform", "home", "runner", "ray"}
 """Findings without which nothing runs."""
-_MODEL = "model "
 
 
 class Finding(Value):
@@ -38,7 +39,7 @@ def examine() -> list[Finding]:
         _tried("runner", _runner, "install hc-ray again"),
         *(_tried(backend, partial(_sandbox, backend)) for backend in BACKENDS),
         _tried("sandbox auto", _auto),
-        *(_tried(f"{_MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
+        *(_tried(f"{MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
         _tried("ray", _cluster),  # what is wrong with a cluster says its own remedy
         _leftovers(),
         _disk(),
@@ -46,13 +47,11 @@ def examine() -> list[Finding]:
 
 
 def lacking(findings: Sequence[Finding]) -> list[str]:
-    """What a sweep that asks a model needs, and this machine does not have."""
+    """What every sweep needs, and this machine does not have; its model may be a server's, which is not looked at."""
     works = {one.name for one in findings if one.ok}
     needed = [one.name for one in findings if one.name in _NEEDED and not one.ok]
     if not works & set(BACKENDS):
         needed.append("a sandbox (docker or bwrap)")
-    if not any(name.startswith(_MODEL) for name in works):
-        needed.append("a model (that of a server is not looked at)")
     return needed
 
 

@@ -54,6 +54,8 @@ class Crew:
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, emit)
         self.roles, self.step = self._replicas.roles, self._trials.step
         self.prepare, self.image_of = self._images.ready, self._images.id_of
+        self.processes: set[int] = set()
+        """Numbers of its actors' processes on the driver's node."""
         self.runners: set[str] = set()
         """Digests of the runners that its nodes have."""
         self.limits: dict[str, str] = {}
@@ -136,6 +138,8 @@ class Crew:
             self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
 
         while True:
+            with contextlib.suppress(Exception):  # the head is busy: the next look tells
+                self.processes = await asyncio.to_thread(self._cluster.processes)
             await asyncio.sleep(ACCOUNT_SECONDS)
             await asyncio.gather(*map(told, self._roster.ready(SANDBOX, VERIFIER)))
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import itertools
-from collections import Counter
 from functools import partial
 
+from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import Cluster
@@ -29,27 +29,28 @@ class Replicas:
         self._endpoints: dict[Post, Endpoint] = {}
 
     async def open(self) -> None:
-        """Raises what hindered the first replica of an engine of which none came up, and any fault that is no
-        machine's."""
+        """Start all engines at the same time. Raises what hindered the first replica of an engine of which none came
+        up, and any fault that is no machine's; the other engines are not waited for then."""
         for engine in self._plan.engines:
             self._posts[engine] = [
                 Post(self._roster, f"engine {engine.label}", f"the engine {engine.label}",
                      partial(self._make, engine), partial(self._start, engine), number=number)
                 for number in range(engine.replicas)
             ]  # fmt: skip
-        for posts in self._posts.values():
-            told = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
-            faults = [fault for fault in told if fault is not None]
-            wrong = [fault for fault in faults if not isinstance(fault, InfrastructureError)]
-            if wrong or len(faults) == len(posts):
-                raise (wrong or faults)[0]
+        await side_by_side([asyncio.ensure_future(self._open(posts)) for posts in self._posts.values()])
+
+    async def _open(self, posts: list[Post]) -> None:
+        told = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
+        faults = [fault for fault in told if fault is not None]
+        wrong = [fault for fault in faults if not isinstance(fault, InfrastructureError)]
+        if wrong or len(faults) == len(posts):
+            raise (wrong or faults)[0]
 
     def _make(self, engine: EngineConfig, post: Post) -> object:
         """Put a replica where the fewest engines of this sweep stand."""
-        posts = itertools.chain.from_iterable(self._posts.values())
-        stand = Counter(other.node for other in posts if other.actor)
+        others = [(other.node, own) for own, posts in self._posts.items() for other in posts if other.actor]
         known = None if post.renewed else self._plan.seen(engine, post.number)
-        post.node, actor = spawn_engine(self._cluster, located(engine, post.number), stand, known)
+        post.node, actor = spawn_engine(self._cluster, located(engine, post.number), others, known)
         post.units = int(takes_slot(engine))
         return actor
 
