@@ -29,7 +29,7 @@ from tests.fakes.grading import PlainPlace
 from tests.fakes.tars import make_tar
 
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Where the many small folders are made: on a disk they take a third of the processor time of the tests that use them."""
+"""Where the many small folders are made: on a disk they take a third of the processor time of tests that use them."""
 
 
 @functools.cache
