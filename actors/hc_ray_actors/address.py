@@ -11,7 +11,8 @@ from hc_ray_actors.ray_token import own_token, own_token_path
 
 CURRENT_CLUSTER = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
 """Where ``ray start`` notes the address of the cluster that it started or joined."""
-PROBE_SECONDS = 2.0
+CONNECT_SECONDS, ANSWER_SECONDS = 2.0, 20.0
+"""How long an address may take to accept, which its kernel does, and then to answer, which a busy head does late."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
 """Types of HTTP/2's frames. The first that every gRPC server answers with is of its settings."""
@@ -22,7 +23,7 @@ _WRONG_TOKEN, _END = b"InvalidAuthToken", b"grpc-status"
 
 def running_cluster(address: str | None = None) -> str | None:
     """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the one that this machine runs or has
-    joined. It has to answer a greeting within two seconds, since ``ray.init`` hangs for minutes on a stale address or
+    joined. It has to answer a greeting in some seconds, since ``ray.init`` hangs for minutes on a stale address or
     on a port where nobody speaks.
 
     None where there is none, and for ``local``: a Ray of this machine alone. ``auto`` means, as for Ray, RAY_ADDRESS or
@@ -75,11 +76,12 @@ def why_silent(address: str) -> str | None:
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()):
         return "an address is HOST:PORT"
-    until, heard = time.monotonic() + PROBE_SECONDS, b""
+    heard, within = b"", CONNECT_SECONDS
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS) as wire:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=within) as wire:
             if os.environ.get("RAY_USE_TLS", "0") not in {"", "0"}:
                 return None  # the greeting would have to be encrypted with the cluster's own certificates
+            until, within = time.monotonic() + ANSWER_SECONDS, ANSWER_SECONDS
             wire.sendall(_greeting(address))
             while len(heard) < 9 or (heard[3] == _SETTINGS and _END not in heard):
                 wire.settimeout(max(0.01, until - time.monotonic()))
@@ -89,7 +91,7 @@ def why_silent(address: str) -> str | None:
                 heard += part
     except TimeoutError:
         if not heard:
-            return f"no answer within {PROBE_SECONDS:g} s"
+            return f"no answer within {within:g} s"
     except (OSError, OverflowError) as fault:
         if not heard:
             return str(fault)

@@ -1,9 +1,8 @@
-"""Actors on Ray; the only code that imports ray."""
+"""Actors on Ray; with `own_ray` the only code that imports ray."""
 
 import contextlib
 import logging
 import os
-import resource
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,14 +25,13 @@ from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.cluster import LOOPBACK, SLOTS, Member, laptop_slots
+from hc_ray_actors.own_ray import among, few_processes, limits
 from hc_ray_actors.ray_token import token_file
 
 CONTROL = "control"
 """Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
 never wait behind its work."""
 START_ATTEMPTS = 3
-FEW_THREADS = 1000
-"""Ray's processes have some hundreds."""
 _OTHER_VERSION = "install the same versions on all nodes, or take a Ray of this machine alone: --address local"
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
@@ -155,27 +153,6 @@ def _beside(cls: type, name: str) -> Any:
     return ray.method(concurrency_group=CONTROL)(asked)
 
 
-@contextlib.contextmanager
-def _among(variables: Mapping[str, str]) -> Iterator[None]:
-    """What is started meanwhile finds these in its environment."""
-    before = {name: os.environ[name] for name in variables if name in os.environ}
-    os.environ |= variables
-    try:
-        yield
-    finally:
-        for name in variables:
-            del os.environ[name]
-        os.environ |= before
-
-
-def _limits() -> str:
-    """What this process may have little of, as ``ulimit`` says it: Ray does not name it where it runs out."""
-    threads, memory = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_AS))
-    low = [f"ulimit -u {threads}"] if 0 <= threads < FEW_THREADS else []
-    low += [f"ulimit -v {memory >> 10}"] if memory >= 0 else []
-    return f"; it may lack what this shell limits: {', '.join(low)}" if low else ""
-
-
 class RayCluster:
     """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
 
@@ -184,7 +161,7 @@ class RayCluster:
         _environment()
         self.where = found or "laptop"
         self._folder: Path | None = None
-        with contextlib.nullcontext() if found else _among({_REACHABLE: os.environ.get(_REACHABLE, "0")}):
+        with contextlib.nullcontext() if found else among({_REACHABLE: os.environ.get(_REACHABLE, "0")}):
             import ray
 
             self._ray = ray
@@ -200,7 +177,8 @@ class RayCluster:
         # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
         short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
         self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
-        with _among({OWNER_VARIABLE: label()}):  # it carries this process's label, and so does all that it starts
+        # It carries this process's label, and so does all that it starts.
+        with few_processes(), among({OWNER_VARIABLE: label()}):
             self._init(
                 address="local",
                 resources=resources,
@@ -227,7 +205,7 @@ class RayCluster:
                 # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
                 other = str(fault).startswith("Version mismatch")
                 if other or isinstance(fault, ConnectionError) or attempt == START_ATTEMPTS - 1:
-                    logs = f"its logs are in {options.get('_temp_dir', '/tmp/ray')}{_limits()}"
+                    logs = f"its logs are in {options.get('_temp_dir', '/tmp/ray')}{limits()}"
                     says, how = " ".join(str(fault).split()), _OTHER_VERSION if other else logs
                     raise PlatformError(f"Ray did not start: {says}; {how}") from fault
 

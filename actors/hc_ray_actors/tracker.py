@@ -3,6 +3,7 @@ waits for it."""
 
 import asyncio
 import contextlib
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from hc_ray.agent.skills import prompts_of
 from hc_ray.domain.config import TESTERS, RoleName
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import digest_of
+from hc_ray.machine.lean_imports import without_pandas
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.stores.mlflow_story import Prompts, Status, Story
 from hc_ray.stores.mlflow_sweep import sweep_story
@@ -34,7 +36,13 @@ class Tracker(Addressee):
             os.nice(NICE)
         from hc_ray.stores.mlflow_tracker import MlflowTracker
 
-        await asyncio.to_thread(MlflowTracker(self._uri).prepare)
+        gc.disable()  # what is imported stays
+        try:
+            with without_pandas():
+                await asyncio.to_thread(MlflowTracker(self._uri).prepare)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     async def export(self, summary: dict[str, Any], status: Status) -> str:
         """Write the sweep's runs as they are now. Answers the id of the parent run. Raises whatever the tracker raises:

@@ -109,10 +109,10 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
     try:
         with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as archive:
             for info in archive:
-                total += max(info.size, 0)
-                if total > limit:
+                total += info.size
+                if info.size < 0 or total > limit:  # a negative one leads ``tarfile`` back, for ever
                     raise ValueError(f"the tar holds more than {limit} bytes")
-                if info.name == DELETED:
+                if _path_of(info) == f"/{DELETED}":
                     deleted = read_deleted(archive.extractfile(info))
                     continue
                 member = _other_name(info, members) if info.islnk() else _member_of(archive, info)
@@ -128,11 +128,11 @@ def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     path, mode, owner = _path_of(info), info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
         return Member(path, "folder", mode, owner=owner)
-    if info.issym():
+    if info.issym() and "\0" not in info.linkname:  # where it would end, for whoever makes the link
         return Member(path, "link", 0o777, target=info.linkname, owner=owner)
     content = archive.extractfile(info) if info.isfile() else None
     if content is None:
-        raise ValueError(f"the member {info.name!r} is a device or a pipe")
+        raise ValueError(f"the member {info.name!r} is no file, folder or link")
     return Member(path, "file", mode, data=content.read(), owner=owner)
 
 

@@ -1,7 +1,7 @@
 """What a trial needs of the world, as Protocols. Adapters stand in the walls (``sandboxes``, ``engines``, ``stores``);
 the contract suites in ``tests/contract`` hold every adapter to these words."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from hc_ray.domain.candidate import Submission
@@ -176,10 +176,9 @@ class Gradable(Sandbox, Protocol):
         """A time (ns) before which nothing in the sandbox was changed since it was the task's image."""
         ...
 
-    async def changes(self, among: Callable[[str], bool], also: Iterable[str] = ()) -> Changes:
-        """What differs from the task's image, of the paths for which ``among`` holds. ``also``: files that are to be
-        compared though their size and the time that they bear are as before. Raises ``ValueError`` where that is more
-        than any honest change."""
+    async def changes(self, among: Callable[[str], bool]) -> Changes:
+        """What differs from the task's image, of the paths for which ``among`` holds, but for files whose size and the
+        time that they bear are as before. Raises ``ValueError`` where that is more than any honest change."""
         ...
 
     async def environment(self) -> Mapping[str, str]:

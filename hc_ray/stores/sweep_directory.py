@@ -14,13 +14,13 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyarrow import Table as Table
 
 from hc_ray.domain.errors import OutputError, StoreError
+from hc_ray.machine.lean_imports import without_pandas
 from hc_ray.machine.whole_files import beside, link, lock, sync_folder
 from hc_ray.stores.conditional import create_object
 
@@ -246,20 +246,12 @@ def sweep_at(out: str) -> SweepStore:
 
 def forgo_pandas() -> None:
     """For a process in which nobody gives pyarrow objects of pandas: to tell them from lists, it imports pandas before
-    its first table, for half a second of processor time. No other thread may import pandas meanwhile."""
-    if "pandas" in sys.modules:
-        return
-    import pyarrow as pa
+    its first table."""
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
 
-    def find_spec(name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ImportError(name)
-
-    sys.meta_path.insert(0, refusing := SimpleNamespace(find_spec=find_spec))
-    try:
-        pa.array([])  # pyarrow tries once
-    finally:
-        sys.meta_path.remove(refusing)
+        with without_pandas():
+            pa.array([])  # pyarrow tries once
 
 
 def parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:

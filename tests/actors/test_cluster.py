@@ -138,7 +138,7 @@ def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_w
     there, answers = listener
     answers.append(SETTINGS + REFUSAL)
     monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
-    monkeypatch.setattr(address, "PROBE_SECONDS", 60)  # nobody waits for it
+    monkeypatch.setattr(address, "ANSWER_SECONDS", 60)  # nobody waits for it
     current.write_text(there)
     started = time.monotonic()
     for given in (there, "auto", None):
@@ -147,7 +147,7 @@ def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_w
         ) as refused:
             address.running_cluster(given)
         assert "\n" not in str(refused.value)
-    assert time.monotonic() - started < address.PROBE_SECONDS
+    assert time.monotonic() - started < address.ANSWER_SECONDS
 
 
 def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current, monkeypatch):
@@ -160,11 +160,27 @@ def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current
 
 def test_a_port_that_accepts_and_never_answers_is_given_up(listener, current, monkeypatch):
     dumb, _ = listener
-    monkeypatch.setattr(address, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(address, "ANSWER_SECONDS", 0.2)
     with pytest.raises(PlatformError, match=r"no answer within 0\.2 s"):
         address.running_cluster(dumb)
     current.write_text(dumb)
     assert address.running_cluster() is None
+
+
+def test_a_head_that_accepts_at_once_and_is_too_busy_to_answer_soon_is_no_stale_address(current, monkeypatch):
+    monkeypatch.setattr(address, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+
+        def serve():
+            with busy.accept()[0] as wire:
+                wire.recv(1 << 16)
+                time.sleep(3 * address.CONNECT_SECONDS)
+                wire.sendall(SETTINGS + ANSWER)
+                wire.recv(1)
+
+        threading.Thread(target=serve, daemon=True).start()
+        current.write_text(f"127.0.0.1:{busy.getsockname()[1]}")
+        assert address.running_cluster() == current.read_text()
 
 
 async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have_died():

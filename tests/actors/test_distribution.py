@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.verifiers import Verifiers
+from tests.fakes.sweeps import REPOSITORY
 from tests.fakes.tasks import make_task
 
 GGUF = b"GGUF" + bytes(range(256))
@@ -235,6 +237,7 @@ from hc_ray.machine.sealed_box import Addressee
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.driver.crew.distribution import Deliveries, give_keys
 from hc_ray_actors.verifiers import Verifiers
+from tests.fakes.processes import family, read
 
 class Asking(Addressee):
     async def key(self):
@@ -285,21 +288,37 @@ try:
     spilled = held()
     files = {str(path.relative_to(node)): path.read_bytes().hex() for path in node.rglob("*") if path.is_file()}
     same = all((head / path).read_bytes().hex() == text for path, text in files.items())
-    print(json.dumps({"key": length, "stored": stored, "spilled": spilled, "files": len(files), "same": same}))
+    beside = " ".join(read(pid, "cmdline") for pid in family(os.getpid()))
+    found = {"key": length, "stored": stored, "spilled": spilled, "files": len(files), "same": same, "beside": beside}
+    print(json.dumps(found))
 finally:
     cluster.close()
 """
 
 
+@pytest.fixture(scope="module")
+def of_ray(tmp_path_factory):
+    """What a Ray of one process's own held of a task's tests and of a key, and the command lines of its processes."""
+    folder, key = tmp_path_factory.mktemp("ray"), "sk-0123456789-the-key-of-nobody"
+    make_task(folder / "tasks")
+    words = [sys.executable, "-c", SCRIPT, str(folder), key]
+    environment = {**os.environ, "HC_RAY_HOME": str(folder / "head")}
+    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=180, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {**json.loads(done.stdout.strip().splitlines()[-1]), "sent": key}
+
+
 @pytest.mark.ray
 @pytest.mark.slow
-def test_no_test_canary_or_key_stands_in_rays_memory_spill_files_or_logs(tmp_path):
-    make_task(tmp_path / "tasks")
-    environment = {**os.environ, "HC_RAY_HOME": str(tmp_path / "head")}
-    words = [sys.executable, "-c", SCRIPT, str(tmp_path), "sk-0123456789-the-key-of-nobody"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert told["key"] == len(words[-1]) and told["same"] and told["files"] >= 8
+def test_no_test_canary_or_key_stands_in_rays_memory_spill_files_or_logs(of_ray):
+    assert of_ray["key"] == len(of_ray["sent"]) and of_ray["same"] and of_ray["files"] >= 8
     for when in ("stored", "spilled"):
-        assert told[when].pop("plain") > 0 and set(told[when].values()) == {0}, told
+        found = dict(of_ray[when])
+        assert found.pop("plain") > 0 and set(found.values()) == {0}, of_ray
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_ray_of_ones_own_has_no_process_that_makes_it_grow_reads_its_logs_or_shows_it(of_ray):
+    assert "raylet" in of_ray["beside"] and "gcs_server" in of_ray["beside"]
+    assert not re.search(r"/(log_)?monitor\.py|/dashboard\.py", of_ray["beside"])

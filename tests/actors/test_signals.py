@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import types
+from contextlib import nullcontext
 
 import pytest
 
@@ -182,6 +183,7 @@ def ray_that(init, tmp_path, monkeypatch, shutdown=lambda: None):
     monkeypatch.setattr(ray_cluster, "running_cluster", lambda address: None)
     monkeypatch.setattr(ray_cluster, "_environment", lambda: None)
     monkeypatch.setattr(ray_cluster, "laptop_slots", dict)
+    monkeypatch.setattr(ray_cluster, "few_processes", nullcontext)
     monkeypatch.setattr(ray_cluster, "owned_folder", lambda kind, parent: tmp_path / "ray")
 
 

@@ -72,13 +72,24 @@ def test_every_node_asks_for_the_token_and_starts_with_the_slots_that_its_host_h
     assert (tmp_path / ".bashrc").read_text() == ". ~/.hc-ray-env\n"  # once
 
 
+@pytest.mark.parametrize(("failures", "code"), [(2, 0), (3, 1)])
+def test_a_node_too_busy_to_come_up_in_the_time_that_ray_gives_it_is_started_again(cluster, tmp_path, failures, code):
+    (tmp_path / "ray").write_text(f'#!/bin/sh\necho "$1" >> ~/told\n[ "$(grep -c start ~/told)" -gt {failures} ]\n')
+    (tmp_path / "ray").chmod(0o755)
+    for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
+        (tmp_path / "told").unlink(missing_ok=True)
+        done = ran("bash", "-c", f"({commands[-1]})", env={"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"})
+        assert done.returncode == code, done.stderr
+        assert (tmp_path / "told").read_text().split() == ["start", "stop", "start", "stop", "start"]
+
+
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
     assert set(cluster["file_mounts"].values()) == {"./dist/cluster", "~/.local/share/hc-ray/keys/ray_token"}
     assert any("hc-ray-dist/*.whl" in command for command in cluster["setup_commands"])
 
 
 PIP = """#!/bin/sh
-[ ! -e ~/broken ] || exit 1
+[ ! -e ~/broken ] || { mkdir ~/hc-ray/lib; exit 1; }
 mkdir ~/busy || { echo "two at once" >&2; exit 1; }
 sleep 0.2
 echo "$*" >> ~/pip.log
@@ -109,3 +120,4 @@ def test_machines_that_share_a_home_install_there_once_and_again_when_the_wheel_
     wheel.write_text("the same version")
     assert subprocess.run(["bash", "-c", install], env=env, timeout=30).returncode == 0
     assert len((tmp_path / "pip.log").read_text().splitlines()) == 6, "which may have become half of another"
+    assert not (tmp_path / "hc-ray/lib").exists(), "pip would take what lies there for whole"

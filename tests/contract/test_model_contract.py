@@ -12,7 +12,6 @@ from hc_ray.domain.errors import ModelError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.engines import catalogue
-from hc_ray.engines.anthropic_messages import AnthropicModel
 from hc_ray.engines.embedded import EmbeddedServer
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.probe import probe
@@ -61,6 +60,8 @@ async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
     if request.param == "scripted":
         yield ScriptedModel(echo)
     elif request.param == "anthropic":
+        from hc_ray.engines.anthropic_messages import AnthropicModel  # its SDK takes half a second
+
         with AnthropicServer(echo_request) as server:
             claude = AnthropicModel(server.base_url, "claude-fake", api_key="sk-ant-any", parallel=4)
             yield claude

@@ -183,6 +183,38 @@ async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
+UNPACKED = """FROM python:3.11-slim-bookworm
+RUN mkdir -p /opt/tool/bin /opt/tool/lib && printf '#!/bin/sh\\n. /opt/tool/lib/work\\n' > /opt/tool/bin/tool \\
+    && echo 'echo 0' > /opt/tool/lib/work && chmod 755 /opt/tool/bin/tool
+WORKDIR /app
+"""
+AT = "/opt/tool/lib/work"
+
+
+@pytest.mark.parametrize("does", [
+    f"cp -p {AT} /app/as; echo 'echo 1' > {AT}; touch -r /app/as {AT}",
+    f"exec 3<>{AT}; (until [ -e /app/begun ]; do sleep 0.1; done; echo 'echo 1' >&3; touch /app/ended) &>/dev/null &",
+], ids=["as large and as old as before", "while the tests run"])  # fmt: skip
+async def test_what_an_unpacked_program_stands_on_is_what_the_image_has(places, ground, does):
+    waits = WAITS if "begun" in does else ""
+    tests = {"test.sh": f"{waits}/opt/tool/bin/tool > /logs/verifier/reward.txt\n"}
+    task = sealed_task(ground, toml=SHARED, dockerfile=UNPACKED, tests=tests)
+    sandbox = await places[0].create(task, "changes")
+    await sandbox.exec(["bash", "-c", does], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.tampered == (AT,), verdict
+
+
+async def test_what_was_touched_and_is_as_before_is_compared_at_once_and_voids_nothing(places, ground):
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\n"})
+    sandbox = await places[0].create(task, "touches")
+    await sandbox.exec(["bash", "-c", "find /usr -xdev -type f -exec chmod u+r {} +"], timeout=60)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.passed and verdict.seconds < 60, verdict
+
+
 ANSWERS = """
 import os, socket, struct
 os.makedirs("/var/run/nscd", exist_ok=True)

@@ -24,7 +24,7 @@ from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.results import COLUMNS, default_tracking_uri
 from tests.fakes import sweepdir
-from tests.fakes.processes import alive, family, wait
+from tests.fakes.processes import alive, family, ran, wait
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -95,6 +95,19 @@ def test_a_second_store_is_a_copy_of_the_tables_of_the_first_and_a_damaged_one_o
         (kept,) = tmp_path.glob("mlflow-*.db")
         kept.write_bytes(b"damaged" if name == "copy" else kept.read_bytes())
     assert tables[0] == tables[1] == tables[2] and made[0] == made[1] < made[2]
+
+
+READY = """
+import asyncio, gc, sys
+from hc_ray_actors.tracker import Tracker
+asyncio.run(Tracker(sys.argv[1], sys.argv[2]).prepare())
+assert "mlflow" in sys.modules and "pandas" not in sys.modules and gc.isenabled()
+"""
+
+
+def test_a_process_that_tells_mlflow_of_a_sweep_is_ready_without_pandas(tmp_path):
+    done = ran(sys.executable, "-c", READY, f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_params_hold_the_resolved_config_and_data_set_and_tags_say_where_it_comes_from(exported):

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from typing import IO
 
-from pyarrow import ArrowException
-
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing.archive_scan import streams
 from hc_ray.stores.sweep_directory import read_parquet
@@ -22,6 +20,8 @@ def found_in(tokens: Collection[str], source: bytes | IO[bytes]) -> frozenset[st
 
 def _values(source: bytes | IO[bytes]) -> Iterator[bytes]:
     """The rows of all databases and tables; of a damaged one, what can be read."""
+    from pyarrow import ArrowException
+
     for stream in streams(source):
         with suppress(OSError, EOFError, ValueError, tarfile.TarError, sqlite3.Error, ArrowException):
             yield from _rows(stream)

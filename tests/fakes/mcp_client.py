@@ -6,20 +6,22 @@ import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
-
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.types import TextContent
+from typing import TYPE_CHECKING, Any
 
 from tests.fakes.sweeps import command
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
 
 
 @contextlib.asynccontextmanager
-async def connected(*words: object, cwd: Path, **environment: str) -> AsyncIterator[ClientSession]:
+async def connected(*words: object, cwd: Path, **environment: str) -> AsyncIterator["ClientSession"]:
     """A session with ``hc-ray mcp``, started in a folder; ``environment`` comes on top of this process's own."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     program, *rest = command("mcp", *words)
     server = StdioServerParameters(command=program, args=rest, cwd=cwd, env={**os.environ, **environment})
     with Path(os.devnull).open("w") as nowhere:
@@ -28,8 +30,10 @@ async def connected(*words: object, cwd: Path, **environment: str) -> AsyncItera
             yield session
 
 
-async def asked(session: ClientSession, tool: str, **given: Any) -> dict[str, Any] | str:
+async def asked(session: "ClientSession", tool: str, **given: Any) -> dict[str, Any] | str:
     """A tool's answer, or the words of its error."""
+    from mcp.types import TextContent
+
     got = await session.call_tool(tool, given)
     (text,) = got.content
     assert isinstance(text, TextContent)

@@ -12,7 +12,6 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.engine_config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.domain.prompt import Message, Prompt, ToolCall
-from hc_ray.engines.anthropic_messages import AnthropicModel
 from hc_ray_actors.engine import Engine, capabilities_of
 from hc_ray_actors.role_models import role_model
 from tests.fakes.anthropic_server import AnthropicServer
@@ -28,11 +27,17 @@ def chat(*messages: tuple[str, str], **more: object) -> Prompt:
     return Prompt.model_validate({"role": "solver", "purpose": "turn", "messages": told, **more})
 
 
+def claude(*words, **settings):
+    from hc_ray.engines.anthropic_messages import AnthropicModel  # its SDK takes half a second
+
+    return AnthropicModel(*words, **settings)
+
+
 @asynccontextmanager
 async def speaking(answer=echo_request, *, client=None, name="claude-fake", **server):
     """A server and one that asks it."""
     with AnthropicServer(answer, **server) as running:
-        model = AnthropicModel(running.base_url, name, **{"api_key": KEY, "backoff": 0.01, **(client or {})})
+        model = claude(running.base_url, name, **{"api_key": KEY, "backoff": 0.01, **(client or {})})
         yield running, model
         await model.aclose()
 
@@ -116,7 +121,7 @@ async def test_the_probe_says_what_it_lacks_and_what_a_model_refuses():
     async with speaking(refuses_fields=("temperature", "top_p")) as (server, model):
         seen = await model.probe(Sampling(top_p=0.9, top_k=5))
         assert seen.sampling == {"top_k": 5} and seen.refused == ("temperature", "top_p") and not seen.tools
-        silent = AnthropicModel(server.base_url, "claude-fake", api_key=KEY, sampling=seen.sampling)
+        silent = claude(server.base_url, "claude-fake", api_key=KEY, sampling=seen.sampling)
         assert (await silent.complete(chat(temperature=0.3))).text
         await silent.aclose()
     async with speaking(name="claude-none") as (_, model):

@@ -43,7 +43,7 @@ def test_equal_changes_are_equal_bytes_in_any_order_and_no_removals_are_no_list(
 @pytest.mark.parametrize(("name", "kind", "says"), [
     *((name, tarfile.REGTYPE, "leaves the root") for name in
       ("../x", "a/../../x", "/etc/passwd", "/app/x", "a/../b", "..")),
-    *(("x", kind, "device or a pipe") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)),
+    *(("x", kind, "no file") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)),
 ])  # fmt: skip
 def test_a_member_that_would_leave_the_root_and_one_that_is_a_device_or_a_pipe_are_refused(name, kind, says):
     with pytest.raises(ValueError, match=says):
@@ -79,6 +79,26 @@ def test_more_than_the_limit_is_refused_and_holes_count():
 def test_a_list_of_removals_that_is_none_is_refused(listed):
     with pytest.raises(ValueError):
         unpack(one(DELETED, data=json.dumps(listed).encode()))
+
+
+def test_a_list_of_removals_is_one_however_its_name_is_spelled():
+    found = unpack(one(f"./{DELETED}", data=b'["/a"]'))
+    assert found.deleted == ("/a",) and not found.members  # which would be packed under the list's own name
+
+
+def test_a_link_leads_where_whoever_reads_it_thinks():
+    ended = member("x", tarfile.SYMTYPE, pax_headers={"linkpath": "/tests\0/x"})
+    with pytest.raises(ValueError, match="no file, folder or link"):
+        unpack(make_tar({}, ended))
+
+
+def test_a_size_below_nothing_leads_no_reader_back():
+    behind, back = one("a"), bytearray(one("b")[:512])
+    back[124:136] = b"\xff" * 10 + b"\xfe\0"  # -512, as GNU writes it
+    back[148:156] = b" " * 8
+    back[148:156] = b"%06o\0 " % sum(back)
+    with pytest.raises(ValueError):
+        unpack(behind[:512] + bytes(back) + bytes(1024))
 
 
 @given(st.binary(max_size=2000))

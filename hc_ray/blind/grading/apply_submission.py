@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from itertools import chain
 from typing import Any
 
 from hc_ray.blind.grading.contents import Contents, Refused, refusing
@@ -21,8 +22,8 @@ PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
 _BYTE_CODE: dict[tuple[str, str], list[str]] = {}
-_COMPILED = 8
-"""Tasks whose byte code is remembered: a sweep grades task after task, and it is 1 to 8 MiB of each."""
+_COMPILED = 64 << 20
+"""Bytes of byte code that are remembered; of the tasks that came last, since a sweep grades task after task."""
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
 _RESOLVING = [
     "PATH",
@@ -103,8 +104,8 @@ class Looks:
     def _remember_byte_code(self, sessions: Iterable[Session]) -> None:
         if found := [session.byte_code for session in sessions if session.byte_code]:
             _BYTE_CODE[self._key] = found
-            for oldest in list(_BYTE_CODE)[:-_COMPILED]:
-                del _BYTE_CODE[oldest]
+            while sum(map(len, chain(*_BYTE_CODE.values()))) > _COMPILED:
+                del _BYTE_CODE[next(iter(_BYTE_CODE))]
 
     async def sorted_out(self, tar: bytes, contents: Contents, image: Image) -> Carried:
         """What becomes of a submission. In a thread, as all that takes seconds with a hundred thousand paths: others

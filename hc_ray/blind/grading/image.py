@@ -86,6 +86,8 @@ class Image(Value):
     """Files that variables or sourcing scripts name."""
     programs: dict[str, tuple[str, ...]] = {}
     """Name → every link and file on the way to what it starts, first the entry on PATH."""
+    grounds: tuple[str, ...] = ()
+    """Folders of code beside programs that were unpacked or built, each in a folder of its own."""
     pytest: str = "none"
     pythons: tuple[Python, ...] = ()
     sessions: tuple[Session, ...] = ()

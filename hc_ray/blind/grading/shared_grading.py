@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from hc_ray.blind.grading import verify
@@ -24,8 +25,8 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_SEALED
 from hc_ray.domain.task import Task
 
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
-_ROOM = 64 << 20
-"""Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
+_ROOM = 128 << 20
+"""Bytes that the tests, their logs and byte code may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
 _CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
@@ -128,20 +129,34 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = {*await self._changed(watched, also=prepared["touched"]), *prepared["odd"]}
+        appeared = {*await self._changed(watched), *prepared["odd"]}
+        appeared = appeared or await self._others(
+            [path for path in prepared["touched"] if self._matters(watched, path)]
+        )
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         return self._looks.differences(self._contents, image, Image.model_validate(prepared["resolved"]))
 
-    async def _changed(self, watched: "_Watched", late: Sequence[str] = (), also: Sequence[str] = ()) -> set[str]:
+    def _matters(self, watched: "_Watched", path: str) -> bool:
+        return path not in self._handed_in and watched.looks_at(path)
+
+    async def _others(self, touched: Sequence[str]) -> set[str]:
+        """Of what was changed at any time, whatever its size and its own time say, that which the image has otherwise.
+        All is asked at once of each side: who sets the modes of ``/usr`` anew, as they were, touches thousands."""
+        if not touched:
+            return set()
+        async with self.untouched() as untouched:
+            there = await self._order({"do": "look", "paths": touched}, PROBE_SECONDS, untouched)
+        if there is None:
+            raise VerifierError("an untouched sandbox does not say what lies in it")
+        had = {path: look for path, look in zip(touched, there["looks"], strict=True) if look}  # else it would be added
+        here = await self._order({"do": "look", "paths": [*had]}, PROBE_SECONDS) or {"looks": [""] * len(had)}
+        return {path for path, look in zip(had, here["looks"], strict=True) if look != had[path]}
+
+    async def _changed(self, watched: "_Watched", late: Sequence[str] = ()) -> set[str]:
         """What the tests would stand on that is neither as in the image nor handed in; of ``late``, what was changed
-        since they began, also that which is again as it was. ``also``: what was changed at any time, whatever its size
-        and its own time say."""
-
-        def matters(path: str) -> bool:
-            return path not in self._handed_in and watched.looks_at(path)
-
-        looked_at = await self.sandbox.changes(matters, filter(matters, also))
+        since they began, also that which is again as it was."""
+        looked_at = await self.sandbox.changes(partial(self._matters, watched))
         known = {*self._handed_in, *looked_at.added}
         return watched.moved(looked_at) | {path for path in late if path not in known and watched.was_to_stay(path)}
 
@@ -158,12 +173,15 @@ class Grading:
         }
         return await self._order(order, self.spec.timeout_sec + verify.GRACE_SECONDS)
 
-    async def _order(self, order: dict[str, Any], timeout: float) -> dict[str, Any] | None:
+    async def _order(
+        self, order: dict[str, Any], timeout: float, sandbox: Gradable | None = None
+    ) -> dict[str, Any] | None:
+        sandbox = sandbox or self.sandbox
         nonce = secrets.token_hex(16)
-        environ = dict(await self.sandbox.environment())
+        environ = dict(await sandbox.environment())
         known = {"nonce": nonce, "environ": environ, "byte_code": self._looks.byte_code}
         line = json.dumps({**order, **known}).encode()
-        out = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
+        out = await sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
         return answer(out, nonce)
 
 
@@ -173,7 +191,8 @@ class _Watched:
     def __init__(self, image: Image) -> None:
         self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
         self.whole = sorted(self._whole)
-        self.trees = [*self.whole, *SYSTEM]
+        self._grounds = image.grounds
+        self.trees = [*self.whole, *self._grounds, *SYSTEM]
         """Where code lies that must be as it was at any moment."""
         self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
@@ -203,7 +222,7 @@ class _Watched:
         parts = path.split("/")
         if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
             return False
-        return _CODE.fullmatch(path) is not None or self.holds(path)
+        return _CODE.fullmatch(path) is not None or below(path, self._grounds) or self.holds(path)
 
     def was_to_stay(self, path: str) -> bool:
         """Whether this path may not change for a moment. Names come into folders (they end in a slash) honestly, but

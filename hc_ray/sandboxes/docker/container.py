@@ -260,14 +260,14 @@ class DockerSandbox(Lifecycle):
     def began(self) -> int:
         return self._lineage.began
 
-    async def changes(self, among: Callable[[str], bool], also: Iterable[str] = ()) -> Changes:
-        return await self._ground.call(self._changes, among, also)
+    async def changes(self, among: Callable[[str], bool]) -> Changes:
+        return await self._ground.call(self._changes, among)
 
-    def _changes(self, among: Callable[[str], bool], also: Iterable[str]) -> Changes:
+    def _changes(self, among: Callable[[str], bool]) -> Changes:
         self._check_alive()
         baseline = self._ground.baseline(self._task, self._image)
         with self._refusable("the changes cannot be read"):
-            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(also), among)
+            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
 
     async def environment(self) -> Mapping[str, str]:
         return await self._ground.call(self._variables, machinery=True)

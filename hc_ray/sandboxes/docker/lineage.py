@@ -129,11 +129,7 @@ class Lineage:
         with self._lock:
             self._children += change
 
-    def touched(self, also: Iterable[str] = ()) -> dict[str, Touch]:
-        """``also``: paths that were changed, as is known otherwise, in what their size and time tell nothing of."""
-        return merge(self._touched(), dict.fromkeys(also, 0), self.named)
-
-    def _touched(self) -> dict[str, Touch]:
+    def touched(self) -> dict[str, Touch]:
         with self._lock:
             if self._unknown:
                 raise self._unknown

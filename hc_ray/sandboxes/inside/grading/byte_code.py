@@ -9,32 +9,34 @@ import json
 import os
 import zlib
 
-LIMIT = 16 << 20
-"""Bytes of byte code that are kept; of more, nothing is."""
+LIMIT = 48 << 20
+"""Bytes of byte code that are kept (pytest's are 6 million, those of a large library 20); of more, nothing is."""
 
 
 def pack(root: str, folders: dict[str, str]) -> str:
-    """What Python compiled to ``root`` of what lies below ``folders``, named by where those will lie."""
-    found: dict[str, str] = {}
-    size = 0
+    """What Python compiled to ``root`` of what lies below ``folders``, named by where those will lie: a line of JSON
+    with paths and sizes, then the contents, compressed and in base64."""
+    found: dict[str, bytes] = {}
     for at, _, names in os.walk(root):
         source = at.removeprefix(root)
         below = next((one for one in folders if f"{source}/".startswith(f"{one}/")), "")
         for name in names if below else ():
             with open(f"{at}/{name}", "rb") as file:
-                content = file.read()
-            size += len(content)
-            found[f"{folders[below]}{source.removeprefix(below)}/{name}"] = base64.b64encode(content).decode()
-    return base64.b64encode(zlib.compress(json.dumps(found).encode(), 1)).decode() if 0 < size <= LIMIT else ""
+                found[f"{folders[below]}{source.removeprefix(below)}/{name}"] = file.read()
+    contents = b"".join(found.values())
+    sizes = json.dumps({path: len(content) for path, content in found.items()}).encode()
+    return base64.b64encode(zlib.compress(sizes + b"\n" + contents)).decode() if 0 < len(contents) <= LIMIT else ""
 
 
 def unpack(packed: str, root: str) -> None:
     """Lay out below ``root`` what ``pack`` packed."""
-    made = set()
-    for path, content in json.loads(zlib.decompress(base64.b64decode(packed))).items():
+    sizes, _, contents = zlib.decompress(base64.b64decode(packed)).partition(b"\n")
+    made, at = set(), 0
+    for path, size in json.loads(sizes).items():
         folder, _, _ = f"{root}{path}".rpartition("/")
         if folder not in made:
             os.makedirs(folder, exist_ok=True)
             made.add(folder)
         with open(f"{root}{path}", "wb") as file:
-            file.write(base64.b64decode(content))
+            file.write(contents[at : at + size])
+        at += size

@@ -5,9 +5,10 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
+_CODE = re.compile(r"s?bin|lib[^/]*|src|pkg|include|node_modules")
 _LINKS = 40
 _SCRIPT_LIMIT = 1 << 16
 
@@ -90,6 +91,23 @@ def _interpreter(path: str) -> list[str]:
     if words and words[0].endswith("/env"):
         return [words[0], *[word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]]
     return words[:1]
+
+
+def grounds(programs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Folders of code that programs stand on which were unpacked or built: beside them, in a folder of their name.
+    Python's own are none. ``programs``: names to links on the way, last the real path."""
+    found = set()
+    for name, chain in programs.items():
+        stem = own_stem(name, chain)
+        if stem and (above := re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", posixpath.dirname(chain[-1]) + "/")):
+            found |= {f"{above[0]}/{part}" for part in _names(above[0]) if _CODE.fullmatch(part)}
+    return sorted(found)
+
+
+def own_stem(name: str, chain: Sequence[str]) -> str:
+    """What a program is called whatever its version, as a pattern; empty for Python's own."""
+    stem = re.escape(re.sub(r"[-.\d]+$", "", posixpath.basename(name)))
+    return "" if re.match(r"python|pypy|pip", stem) or imported_by(chain[-1]) else stem
 
 
 def imported_by(path: str) -> list[str]:

@@ -2,12 +2,11 @@
 program runs beside itself (a compiler its passes, git its helpers, perl its modules). Reads dpkg's database; where
 there is none, every file of the system's own folders counts. Standard library only."""
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hc_ray.sandboxes.inside.grading.named import imported_by
+from hc_ray.sandboxes.inside.grading.named import grounds, own_stem
 
 _DATABASE = Path("/var/lib/dpkg")
 _MERGED = re.compile(r"/usr(?=/(s?bin|lib[^/]*)(/|$))")
@@ -35,14 +34,8 @@ def code_of(changed: Iterable[str], programs: Iterable[str]) -> list[str]:
 def beside(changed: Iterable[str], programs: Mapping[str, Sequence[str]]) -> list[str]:
     """Those of ``changed`` that no package owns and that a program (its name: links on the way, last the real path)
     stands on, as one does that was unpacked or built: code in a folder of its name. Python's own are none."""
-    trees = [r"$"]
-    for name, chain in programs.items():
-        stem = re.escape(re.sub(r"[-.\d]+$", "", posixpath.basename(name)))
-        if not stem or re.match(r"python|pypy|pip", stem) or imported_by(chain[-1]):
-            continue
-        trees.append(rf"(/usr)?(/local)?/lib[^/]*/{stem}[-.\d]*")
-        if above := re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", posixpath.dirname(chain[-1]) + "/"):
-            trees.append(rf"{re.escape(above[0])}/(s?bin|lib[^/]*|src|pkg|include|node_modules)")
+    stems = [stem for name, chain in programs.items() if (stem := own_stem(name, chain))]
+    trees = [r"$", *(rf"(/usr)?(/local)?/lib[^/]*/{stem}[-.\d]*" for stem in stems), *map(re.escape, grounds(programs))]
     tree = re.compile(rf"({'|'.join(trees)})/.*")
     found = [path for path in changed if tree.fullmatch(path) and not _SITE.fullmatch(path)]
     owners = _owners(set(found)) if found else {}

@@ -72,6 +72,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "modules_at": [os.path.realpath(folder) for folder in modules_at if folder],
         "named": sorted(_named(order, environment, home)),
         "programs": programs,
+        "grounds": named.grounds(programs),
         "pytest": source,
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],

@@ -51,6 +51,10 @@ NAMES = "/var/run/nscd"
 """Where every C library first asks who is who. Whoever listens there could make anybody root."""
 
 
+DOCKERS_OWN = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
+"""Of each container, and no difference of any, mounted or not."""
+
+
 def hide(size: int) -> None:
     """Put file systems that nobody else sees over the tests and the logs."""
     libc = rights.libc()
@@ -146,6 +150,21 @@ def seal(paths: "list[str]") -> "dict[str, list[int]]":
     return found
 
 
+def look(path: str) -> str:
+    """A digest of what lies at a path, its modes and owner among it, links not followed; empty where nothing does."""
+    import hashlib
+
+    try:
+        facts = os.lstat(path)
+        content = os.readlink(path) if stat.S_ISLNK(facts.st_mode) else ""
+        if stat.S_ISREG(facts.st_mode):
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+    return hashlib.sha256(repr((facts.st_mode, facts.st_uid, facts.st_gid, content)).encode()).hexdigest()
+
+
 def is_device(path: str) -> bool:
     """Whether what lies at one of the paths above is what its name says."""
     try:
@@ -198,9 +217,9 @@ def make_room(trees: "list[str]") -> None:
 
 def walk(trees: "list[str]") -> Iterator[tuple[str, os.stat_result]]:
     """Everything below some folders, once, with its facts, by real paths; neither what is in folders for byte code nor
-    what is mounted, which is not the image's."""
+    what is mounted or Docker's own, which is not the image's."""
     with open("/proc/self/mountinfo") as file:
-        mounted = {line.split()[4] for line in file}
+        mounted = {line.split()[4] for line in file} | DOCKERS_OWN
     pending, seen = sorted({os.path.realpath(tree) for tree in trees}), set()
     while pending:
         folder = pending.pop()
@@ -223,9 +242,12 @@ def walk(trees: "list[str]") -> Iterator[tuple[str, os.stat_result]]:
 def run(order: "dict[str, Any]") -> "dict[str, Any]":
     """Everything after the order was read: ``do`` is ``prepare`` (put right what is not carried, seal, and with
     ``probe`` say what the tests resolve here: see ``hc_probe``) or ``run`` (the tests, in what was
-    prepared unless ``sites`` say where the witness goes, and then whether the ``seals`` hold)."""
+    prepared unless ``sites`` say where the witness goes, and then whether the ``seals`` hold) or ``look`` (what lies at
+    some ``paths``)."""
     hide(order.get("room", 1 << 20))
     give_up()
+    if order["do"] == "look":
+        return {"looks": [look(path) for path in order["paths"]]}
     os.environ.clear()
     # Byte code that lies beside a module could be anybody's, whatever the module's text says.
     os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": BYTE_CODE})
@@ -273,8 +295,9 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     seals = seal([*order["sealed"], *ways_in, *DEVICES, *STREAMS, NAMES])
     begun = moment()
     # Whatever size and time of its own a file has: when it was last changed, only the kernel says.
-    touched = [path for path in changed_since(order["trees"], order["began"]) if not path.endswith("/")]
-    touched += [path for path in order["sealed"] if seals[path][1] >= order["began"]]
+    touched = [path.rstrip("/") for path in changed_since(order["trees"], order["began"])]
+    touched += [path for path in order["sealed"] if seals[path][1] >= order["began"] and os.path.lexists(path)]
+    touched = [path for path in touched if not stat.S_ISDIR(os.lstat(path).st_mode)]
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
     if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
