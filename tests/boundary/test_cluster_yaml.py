@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,28 @@ def test_a_node_too_busy_to_come_up_in_the_time_that_ray_gives_it_is_started_aga
         done = ran("bash", "-c", f"({commands[-1]})", env={"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"})
         assert done.returncode == code, done.stderr
         assert (tmp_path / "told").read_text().split() == ["start", "stop", "start", "stop", "start"]
+
+
+def test_ctrl_c_while_ray_starts_ends_ray_up_and_starts_nothing_again(cluster, tmp_path):
+    (tmp_path / "ray").write_text(
+        "#!/bin/sh\necho $1 >> ~/told\ntrap '' INT\nkill -INT 0\nexit 1\n"
+    )  # as Ray answers it
+    (tmp_path / "ray").chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for number, kind in enumerate(("head", "worker"), 1):
+        command = f"export PATH={tmp_path}:$PATH; ({cluster[f'{kind}_start_ray_commands'][-1]})"
+        # At a terminal, and in an interactive shell, as Ray's ssh commands run.
+        done = ran("script", "-qec", shlex.join(["bash", "--login", "-i", "-c", command]), "/dev/null", env=env)
+        assert (done.returncode, (tmp_path / "told").read_text()) == (130, "start\n" * number), done.stdout
+
+
+def test_a_worker_that_is_switched_on_days_after_ray_up_is_still_waited_for(cluster, tmp_path):
+    asked = "from ray.autoscaler._private.updater import AUTOSCALER_NODE_START_WAIT_S as seconds; print(seconds)"
+    (tmp_path / "ray").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{asked}"\n')
+    (tmp_path / "ray").chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = ran("bash", "-c", f"({cluster['head_start_ray_commands'][-1]})", env=env)
+    assert int(done.stdout) > 30 * 24 * 3600, done.stderr
 
 
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
