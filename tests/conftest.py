@@ -43,6 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Groups(config, log)
 
 
+@functools.cache
 def group(nodeid: str) -> str:
     """What runs in one process, by a test's identifier."""
     file = nodeid.partition("::")[0]

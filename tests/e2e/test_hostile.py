@@ -32,7 +32,7 @@ GRACE = 2.0
 ROOM_MIB = 768
 """What others on this machine may take meanwhile; an attack that nothing held takes more."""
 WORK = "total = 0\nfor number in range(400_000): total += number * number\nprint(total)"
-WORKED = str(sum(number * number for number in range(400_000)))
+WORKED = str(399_999 * 400_000 * 799_999 // 6)
 DOCKERFILE = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
 
 
