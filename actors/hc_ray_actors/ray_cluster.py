@@ -1,4 +1,4 @@
-"""Actors on Ray; with `own_ray` the only code that imports ray."""
+"""Actors on Ray; the only code that imports ray."""
 
 import contextlib
 import logging
@@ -178,7 +178,7 @@ class RayCluster:
         short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
         self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
         # It carries this process's label, and so does all that it starts.
-        with few_processes(), among({OWNER_VARIABLE: label()}):
+        with few_processes(self._ray), among({OWNER_VARIABLE: label()}):
             self._init(
                 address="local",
                 resources=resources,

@@ -93,7 +93,8 @@ def test_ctrl_c_while_ray_starts_ends_ray_up_and_starts_nothing_again(cluster, t
     for number, kind in enumerate(("head", "worker"), 1):
         command = f"export PATH={tmp_path}:$PATH; ({cluster[f'{kind}_start_ray_commands'][-1]})"
         # At a terminal, and in an interactive shell, as Ray's ssh commands run.
-        done = ran("script", "-qec", shlex.join(["bash", "--login", "-i", "-c", command]), "/dev/null", env=env)
+        asks = ("script", "-qec", shlex.join(["bash", "--login", "-i", "-c", command]), "/dev/null")
+        done = ran("env", "--default-signal=INT", *asks, env=env)  # which a background job is born without
         assert (done.returncode, (tmp_path / "told").read_text()) == (130, "start\n" * number), done.stdout
 
 
