@@ -295,9 +295,9 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     seals = seal([*order["sealed"], *ways_in, *DEVICES, *STREAMS, NAMES])
     begun = moment()
     # Whatever size and time of its own a file has: when it was last changed, only the kernel says.
-    touched = [path.rstrip("/") for path in changed_since(order["trees"], order["began"])]
-    touched += [path for path in order["sealed"] if seals[path][1] >= order["began"] and os.path.lexists(path)]
-    touched = [path for path in touched if not stat.S_ISDIR(os.lstat(path).st_mode)]
+    touched = [path for path in changed_since(order["trees"], order["began"]) if not path.endswith("/")]
+    later = [path for path in order["sealed"] if seals[path][1] >= order["began"]]
+    touched += [path for path in later if os.path.islink(path) or not os.path.isdir(path)]
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
     if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
