@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.runner_paths import machinery_command
-from hc_ray.sandboxes.inside.grading import shared
+from hc_ray.sandboxes.inside.grading import seals, shared
 from hc_ray.sandboxes.inside.grading.newcomers import Newcomers
 from hc_ray.sandboxes.runner_build import inside_modules
 
@@ -98,12 +98,12 @@ def test_what_is_changed_since_a_moment_is_told_though_it_was_open_for_writing_i
     kept.mkdir(parents=True)
     with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
         memory[:2] = b"AS"
-        begun = shared.moment()
+        begun = seals.moment()
         (kept / "it.pyc").touch()
-        assert shared.changed_since([str(tmp_path)], begun) == []
+        assert seals.changed_since([str(tmp_path)], begun) == []
         memory[:2] = b"as"
         (tmp_path / "sub" / "new").touch()
-        assert sorted(shared.changed_since([str(tmp_path)], begun)) == [
+        assert sorted(seals.changed_since([str(tmp_path)], begun)) == [
             str(file),
             f"{kept.parent}/",
             f"{kept.parent}/new",

@@ -93,8 +93,6 @@ def session(
     the byte code of what lies below these folders, for where they will lie (``byte_code.pack``)."""
     import tempfile
 
-    from hc_ray.sandboxes.inside.grading import byte_code
-
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/test_probe.py", "w") as file:
             file.write(_TESTS)
@@ -102,6 +100,8 @@ def session(
             environment = {**environment, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
         found = _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
         if found is not None and compiled:
+            from hc_ray.sandboxes.inside.grading import byte_code
+
             found["byte_code"] = byte_code.pack(f"{folder}/compiled", compiled)
         return found
 

@@ -29,30 +29,18 @@ import os
 import shutil
 import stat
 import sys
-import time
-from collections.abc import Iterator
 from typing import Any
 
 from hc_ray.sandboxes.inside import processes, rights
-from hc_ray.sandboxes.inside.grading import byte_code, grade, interpreters, newcomers
+from hc_ray.sandboxes.inside.grading import byte_code, grade, interpreters, newcomers, seals
 
 TESTS, LOGS = "/tests", "/logs"
 BYTE_CODE = f"{TESTS}/.byte-code"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x20000, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
-CLOCK_REALTIME_COARSE = 5
-"""By which the kernel stamps changes of files at the earliest: it lags some milliseconds behind."""
-DEVICES = {"/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8),
-           "/dev/urandom": (1, 9), "/dev/tty": (5, 0)}  # fmt: skip
-STREAMS = {"/dev/fd": "", "/dev/stdin": "/0", "/dev/stdout": "/1", "/dev/stderr": "/2"}
-"""Links, with where below a process's open files they lead."""
 NAMES = "/var/run/nscd"
 """Where every C library first asks who is who. Whoever listens there could make anybody root."""
-
-
-DOCKERS_OWN = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
-"""Of each container, and no difference of any, mounted or not."""
 
 
 def hide(size: int) -> None:
@@ -136,68 +124,6 @@ def settle() -> None:
             continue
 
 
-def seal(paths: "list[str]") -> "dict[str, list[int]]":
-    """Inode, time of change and size of what lies at each path, links not followed; of a folder the time of change is
-    that of the last name that came, went or changed in it. No process can set that time back."""
-    found = {}
-    for path in paths:
-        try:
-            facts = os.lstat(path)
-        except OSError:
-            found[path] = [0, 0, 0]
-            continue
-        found[path] = [facts.st_ino, facts.st_ctime_ns, facts.st_size if stat.S_ISREG(facts.st_mode) else 0]
-    return found
-
-
-def look(path: str) -> str:
-    """A digest of what lies at a path, its modes and owner among it, links not followed; empty where nothing does."""
-    import hashlib
-
-    try:
-        facts = os.lstat(path)
-        content = os.readlink(path) if stat.S_ISLNK(facts.st_mode) else ""
-        if stat.S_ISREG(facts.st_mode):
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-    return hashlib.sha256(repr((facts.st_mode, facts.st_uid, facts.st_gid, content)).encode()).hexdigest()
-
-
-def is_device(path: str) -> bool:
-    """Whether what lies at one of the paths above is what its name says."""
-    try:
-        if path in STREAMS:
-            return os.readlink(path) == f"/proc/self/fd{STREAMS[path]}"
-        facts = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISCHR(facts.st_mode) and (os.major(facts.st_rdev), os.minor(facts.st_rdev)) == DEVICES[path]
-
-
-def moment() -> int:
-    """A time (ns) before which everything lies that was changed until now, and after which whatever is changed from now
-    on: through memory too, since pages that were written to before, and would take more unseen, are written out."""
-    now = time.time_ns()
-    while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= now:
-        time.sleep(0.001)
-    root = os.open("/", os.O_RDONLY)
-    rights.libc().syncfs(root)
-    os.close(root)
-    return now
-
-
-def changed_since(trees: "list[str]", begun: int) -> "list[str]":
-    """What below some folders was changed since a moment, folders with a slash at their end; byte code is passed
-    over."""
-    found = []
-    for path, entry in walk(trees):
-        if os.path.basename(path) != "__pycache__" and entry.st_ctime_ns >= begun:
-            found.append(path + "/" if stat.S_ISDIR(entry.st_mode) else path)
-    return found
-
-
 def end_all() -> None:
     """End whatever was started here: it bears the mark, and who lives on with it could trace the tests."""
     if processes.kill_below(grade.GradingLeader.kill_seconds, processes.reap):
@@ -207,34 +133,10 @@ def end_all() -> None:
 def make_room(trees: "list[str]") -> None:
     """Where Python would make a folder for byte code, have one: a service that imports a module for the first time
     changes no folder of modules then."""
-    wanted = {os.path.dirname(path) for path, _ in walk(trees) if path.endswith(".py")}
+    wanted = {os.path.dirname(path) for path, _ in seals.walk(trees) if path.endswith(".py")}
     for folder in wanted:
         try:
             os.mkdir(f"{folder}/__pycache__")
-        except OSError:
-            continue
-
-
-def walk(trees: "list[str]") -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below some folders, once, with its facts, by real paths; neither what is in folders for byte code nor
-    what is mounted or Docker's own, which is not the image's."""
-    with open("/proc/self/mountinfo") as file:
-        mounted = {line.split()[4] for line in file} | DOCKERS_OWN
-    pending, seen = sorted({os.path.realpath(tree) for tree in trees}), set()
-    while pending:
-        folder = pending.pop()
-        if folder in seen:
-            continue
-        seen.add(folder)
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.path in mounted:
-                        continue
-                    facts = entry.stat(follow_symlinks=False)
-                    yield entry.path, facts
-                    if stat.S_ISDIR(facts.st_mode) and entry.name != "__pycache__":
-                        pending.append(entry.path)
         except OSError:
             continue
 
@@ -247,7 +149,7 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     hide(order.get("room", 1 << 20))
     give_up()
     if order["do"] == "look":
-        return {"looks": [look(path) for path in order["paths"]]}
+        return {"looks": [seals.look(path) for path in order["paths"]]}
     os.environ.clear()
     # Byte code that lies beside a module could be anybody's, whatever the module's text says.
     os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": BYTE_CODE})
@@ -271,8 +173,8 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     report = grade.run(order, lambda: rights.bear(rights.MARK), (come.file, come.hear))
     come.hear()
     before = order["seals"]
-    after = seal(list(before))
-    late = changed_since(order["trees"], order["begun"]) if before else []
+    after = seals.seal(list(before))
+    late = seals.changed_since(order["trees"], order["begun"]) if before else []
     unsealed = {path for path in before if before[path] != after[path]} | come.seen
     return {**report, "unsealed": sorted(unsealed), "late": late}
 
@@ -292,19 +194,19 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     make_room(order["whole"])
     settle()
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
-    seals = seal([*order["sealed"], *ways_in, *DEVICES, *STREAMS, NAMES])
-    begun = moment()
+    found = seals.seal([*order["sealed"], *ways_in, *seals.DEVICES, *seals.STREAMS, NAMES])
+    begun = seals.moment()
     # Whatever size and time of its own a file has: when it was last changed, only the kernel says.
-    touched = [path for path in changed_since(order["trees"], order["began"]) if not path.endswith("/")]
-    later = [path for path in order["sealed"] if seals[path][1] >= order["began"]]
+    touched = [path for path in seals.changed_since(order["trees"], order["began"]) if not path.endswith("/")]
+    later = [path for path in order["sealed"] if found[path][1] >= order["began"]]
     touched += [path for path in later if os.path.islink(path) or not os.path.isdir(path)]
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
     if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
-    odd = [path for path in (*DEVICES, *STREAMS) if not is_device(path)]
+    odd = [path for path in (*seals.DEVICES, *seals.STREAMS) if not seals.is_device(path)]
     resolved = probe.probe({**asked, "lent": True}) if asked else None
     end_all()
-    return {"seals": seals, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved}
+    return {"seals": found, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved}
 
 
 def main() -> None:
