@@ -57,7 +57,7 @@ class ExecResult(Value):
 
 class Difference(Value):
     """What changed in a sandbox's whole file system since its image: changed paths as a tar, removed ones by name.
-    /proc /sys /dev /tmp /run /logs /tests, /opt/hc, caches of package managers and what hc-ray put there are left
+    /proc /sys /dev /tmp /run /logs /tests, /.hc, caches of package managers and what hc-ray put there are left
     out."""
 
     changed: tuple[str, ...]

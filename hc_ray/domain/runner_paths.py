@@ -1,15 +1,12 @@
 """Where the runner lies inside every sandbox, whatever the backend.
 
 The runner (an interpreter with its standard library, shared libraries, loader and pytest) is mounted read-only at
-``/opt/hc``. It starts in an image that has no libc, no shell and no Python: its loader and libraries are named in the
+``/.hc``: right below the root, where nothing that lives in the sandbox can move it, and no folder of the image is
+touched. It starts in an image that has no libc, no shell and no Python: its loader and libraries are named in the
 executable itself, so nothing has to be set in the environment and nothing leaks into the children it starts."""
 
-RUNNER_ROOT = "/opt/hc"
+RUNNER_ROOT = "/.hc"
 """The mount point. Left out of every difference."""
-
-RUNNER_SEALED = "/.hc"
-"""Where shared grading has the runner as well: right below the root, where nothing that lives in the sandbox can move
-it. Left out of every difference."""
 
 RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
 """The argv that starts the runner's interpreter."""

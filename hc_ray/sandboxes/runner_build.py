@@ -1,5 +1,5 @@
 """Builds the runner: the machine's own Python with standard library, shared libraries, loader and pytest, made once and
-mounted read-only at ``/opt/hc`` in every sandbox (``hc_ray.domain.runner_paths``).
+mounted read-only at ``/.hc`` in every sandbox (``hc_ray.domain.runner_paths``).
 
 What runs inside lies in its ``lib/hc``. Everything is byte-compiled with unchecked hashes (time stamps do not matter),
 built beside its place and renamed, and never changed afterwards."""

@@ -96,7 +96,7 @@ async def test_a_containers_only_mount_is_the_runners_volume(ground: Ground, tmp
         about = client.containers.get(sandbox.container).attrs  # type: ignore[attr-defined]
         client.close()
     assert [(mount["Type"], mount["Destination"], mount["RW"])
-            for mount in about["Mounts"]] == [("volume", "/opt/hc", False)]  # fmt: skip
+            for mount in about["Mounts"]] == [("volume", "/.hc", False)]  # fmt: skip
     assert not about["HostConfig"]["Privileged"] and not about["HostConfig"]["PidMode"]
     assert about["HostConfig"]["NetworkMode"] == "none"
 

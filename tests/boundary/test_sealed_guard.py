@@ -126,7 +126,7 @@ from hc_ray.domain.filetree import Member
 from hc_ray.sandboxes.bwrap.command import Layout
 from hc_ray.sandboxes.bwrap.files import RootTree
 (root / 'box' / 'root').mkdir(parents=True); (root / 'fork' / 'root').mkdir(parents=True)
-one, two = (RootTree(root / name / 'root', Layout(mounts={'/opt/hc': root}), None) for name in ('box', 'fork'))
+one, two = (RootTree(root / name / 'root', Layout(mounts={'/opt/tool': root}), None) for name in ('box', 'fork'))
 for name in ('opt', 'l'): one.write(Member(f'/{name}', 'link', target=str(sealed / 'test.sh')))
 (one.root / 'file').touch()
 for number in range(50): os.link(one.root / 'file', one.root / str(number))
@@ -137,7 +137,7 @@ one.copy_to(two)
 assert (two.root / 'file').stat().st_nlink == 51 and len(walks) < 3, len(walks)
 assert [os.readlink(two.root / name) for name in ('opt', 'l')] == [str(sealed / 'test.sh')] * 2
 two.clear_way()
-assert os.path.isdir(two.root / 'opt' / 'hc')
+assert os.path.isdir(two.root / 'opt' / 'tool')
 two.remove('/l')
 """
 """What a program in a sandbox made of its files."""

@@ -117,7 +117,7 @@ def test_a_limit_of_open_files_that_grading_cannot_live_with_gives_no_sandbox_an
 
 
 def test_a_data_folder_that_runs_no_programs_is_named_with_the_remedy(home, monkeypatch):
-    monkeypatch.setattr(bwrap_binary, "_try", lambda bwrap: "bwrap: execvp /opt/hc/bin/python3: Permission denied")
+    monkeypatch.setattr(bwrap_binary, "_try", lambda bwrap: "bwrap: execvp /.hc/bin/python3: Permission denied")
     monkeypatch.setattr(bwrap_binary.os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))
     bwrap_binary.working_bwrap.cache_clear()
     assert "(it is mounted noexec): set HC_RAY_HOME to a folder elsewhere" in probe()
@@ -185,16 +185,16 @@ async def test_everything_inside_yields_to_the_engine_and_nothing_of_the_host_ca
     told = await shell(await place.create(task(), "nice"), "nice; cat /proc/self/oom_score_adj")
     assert told == f"{min(19, os.nice(0) + NICE)}\n1000\n"
     box = await place.create(task(), "readonly")
-    for path in ("/usr/bin/x", "/opt/hc/x", "/dev/x", "/proc/sys/kernel/hostname", "/usr/lib/x"):
+    for path in ("/usr/bin/x", "/.hc/x", "/dev/x", "/proc/sys/kernel/hostname", "/usr/lib/x"):
         assert (await box.exec(["sh", "-c", f"echo x > {path}"], timeout=10)).exit_code != 0, path
 
 
 async def test_python_and_pytest_are_the_runners(place):
     box = await place.create(task(env={"PATH": "/usr/bin:/bin"}), "python")
     assert await shell(box, "which python3 python pytest") == "".join(
-        f"/opt/hc/bin/{n}\n" for n in ("python3", "python", "pytest")
+        f"/.hc/bin/{n}\n" for n in ("python3", "python", "pytest")
     )
-    await box.put({"test_x.py": b"import sys\ndef test_x(): assert sys.executable == '/opt/hc/bin/python3'\n"})
+    await box.put({"test_x.py": b"import sys\ndef test_x(): assert sys.executable == '/.hc/bin/python3'\n"})
     assert "1 passed" in await shell(box, "pytest -q test_x.py && python3 -m pytest -q test_x.py")
 
 

@@ -86,7 +86,7 @@ def test_ends_without_a_word():
 def test_runs_where_the_task_does():
     """happy_path | "Double each line of data.txt in place." """
     import sys
-    assert not sys.executable.startswith("/opt/hc"), "the task has a Python of its own"
+    assert not sys.executable.startswith("/.hc"), "the task has a Python of its own"
 ```
 '''
 

@@ -21,7 +21,7 @@ async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment_a
     assert (await box.difference()).changed == ()
     assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
     assert await shell(box, f"test -f {inside_script('init')}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
-    assert (await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)).exit_code != 0
+    assert (await box.exec(["sh", "-c", "touch /.hc/x || rm /.hc/bin/python3"], timeout=20)).exit_code != 0
 
 
 async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place):

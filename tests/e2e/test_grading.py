@@ -116,7 +116,7 @@ async def test_the_witness_is_found_by_scripts_that_set_the_search_path_anew(pla
         "python3 -m pytest -q -p no:cacheprovider test_outputs.py && echo 1 > /logs/verifier/reward.txt\n"
     )
     # Where the image brings no pytest of its own, the script names the one that the runner lends.
-    toml = '[verifier]\nenv = {PYTEST_AT = "/opt/hc/lib/pytest_pure"}\n'
+    toml = '[verifier]\nenv = {PYTEST_AT = "/.hc/lib/pytest_pure"}\n'
     task = sealed_task(ground, toml=toml, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
     verdict = await graded(task, {"/app/add.py": GOOD}, place, ground)
     assert (verdict.passed, verdict.witness) == (True, "agrees"), verdict

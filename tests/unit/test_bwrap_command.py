@@ -26,7 +26,7 @@ def task(**wants):
 
 def test_of_the_host_programs_libraries_and_runner_are_seen_and_a_folder_that_is_written_below_entry_by_entry(host):
     placed = bwrap.layout(["/app"], RUNNER, host)
-    assert placed.mounts == {"/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/opt/hc": RUNNER}
+    assert placed.mounts == {"/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/.hc": RUNNER}
     assert placed.links == {"/bin": "usr/bin", "/lib": "usr/lib"}
     assert {"/app", "/tmp", "/usr", "/proc"} <= set(placed.folders)
     placed = bwrap.layout(["/usr/src/app", "/usr/local/mine"], RUNNER, host)
@@ -34,7 +34,7 @@ def test_of_the_host_programs_libraries_and_runner_are_seen_and_a_folder_that_is
     assert {"/usr", "/usr/src", "/usr/src/app", "/usr/local", "/usr/local/mine"} <= set(placed.folders)
 
 
-@pytest.mark.parametrize("path", ["/usr/bin", "/usr", "/proc/x", "/dev", "/etc/x", "/opt/hc/x"])
+@pytest.mark.parametrize("path", ["/usr/bin", "/usr", "/proc/x", "/dev", "/etc/x", "/.hc/x"])
 def test_a_place_that_is_the_hosts_or_the_kernels_is_refused(host, path):
     with pytest.raises(bwrap.Unplaceable, match=path):
         bwrap.layout([path], RUNNER, host)
@@ -85,8 +85,8 @@ def test_every_wall_is_on_the_command_line(host):
 def test_a_task_writes_where_it_copies_and_the_runner_comes_first_on_its_path():
     copies = (Copy(sources=("a",), destination="/data/"), Copy(sources=("b",), destination="/usr/share/x/b"))
     assert bwrap.written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
-    assert bwrap.environment({})["PATH"].startswith("/opt/hc/bin:")
-    assert bwrap.environment({"PATH": "/x", "A": "1"})["PATH"] == "/opt/hc/bin:/x"
+    assert bwrap.environment({})["PATH"].startswith("/.hc/bin:")
+    assert bwrap.environment({"PATH": "/x", "A": "1"})["PATH"] == "/.hc/bin:/x"
     assert bwrap.environment({"HOME": "/home/u"})["HOME"] == "/home/u"
 
 

@@ -88,4 +88,4 @@ def test_the_runners_volume_is_marked_as_whole_once_it_is_on_the_disk(tmp_path, 
     daemon = Filled()
     monkeypatch.setattr(os, "sync", lambda: daemon.done.append("on the disk"))
     Images(daemon, tmp_path)._fill("runner", tmp_path, "image")
-    assert daemon.done == ["opt/hc/python3", "on the disk", "opt/hc/.hc-ray-complete"]
+    assert daemon.done == [".hc/python3", "on the disk", ".hc/.hc-ray-complete"]

@@ -31,7 +31,7 @@ DEBIAN = Image(
     ),),
     sessions=(Session(
         loaded={"argparse": ("/usr/lib/python3.11/argparse.py",), "json": ("/usr/lib/python3.11/json",),
-                "pytest": ("/opt/hc/lib/pytest_pure/pytest",), "packaging": ("/opt/hc/lib/pytest_pure/packaging",),
+                "pytest": ("/.hc/lib/pytest_pure/pytest",), "packaging": ("/.hc/lib/pytest_pure/packaging",),
                 "helper": ("/usr/lib/python3/dist-packages/helper",), "sys": ()},
         imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",)}, tried=("org", "apport_python_hook"),
         mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
@@ -183,7 +183,7 @@ def test_what_would_join_a_session_unasked_is_left_behind(path):
     "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
     "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", f"{SITE}/__pycache__/six.cpython-311.pyc",
     "/var/lib/apt/lists/x", "/etc/ld.so.preload",
-    "/etc/profile", "/etc/environment", "/etc/ld.so.conf", "/app/sitecustomize.py", "/opt/hc/bin/python3",
+    "/etc/profile", "/etc/environment", "/etc/ld.so.conf", "/app/sitecustomize.py", "/.hc/bin/python3",
     "/conftest.py", "/etc/magic",
 ])  # fmt: skip
 def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
@@ -298,9 +298,8 @@ def test_an_untouched_image_resolves_like_itself_and_of_many_paths_a_verdict_cou
     venv = python.model_copy(update={"program": "/opt/venv/bin/python", "prefix": "/opt/venv"})
     more = DEBIAN.model_copy(update={"pythons": (venv, python), "sessions": (Session(), session)})
     assert differences(DEBIAN, more) == ()
-    for lent in ("/opt/hc/lib/hc", "/.hc/lib/hc"):
-        told = python.model_copy(update={"path": (*python.path, lent)})
-        assert differences(DEBIAN, DEBIAN.model_copy(update={"pythons": (told,)})) == ()
+    told = python.model_copy(update={"path": (*python.path, "/.hc/lib/hc")})
+    assert differences(DEBIAN, DEBIAN.model_copy(update={"pythons": (told,)})) == ()
 
 
 @pytest.mark.parametrize(("update", "named"), [

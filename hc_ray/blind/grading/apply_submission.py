@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from typing import Any
@@ -47,11 +47,11 @@ class Looks:
         templates: Mapping[str, str],
         key: tuple[str, str],
         untouched: Callable[[], AbstractAsyncContextManager[Sandbox]],
-        compiled: Mapping[str, str] | None = None,
+        compiled: Sequence[str] | None = None,
     ) -> None:
         """``tests``: their files; ``templates``: the verifier's own variables. ``key`` names the image and its tests:
         what no submission bears on is looked up once a process. ``untouched`` makes a sandbox of the image.
-        ``compiled``: keep byte code, of these folders too, for where they will lie."""
+        ``compiled``: keep byte code, of these folders too."""
         self._mentioned, self._env = mentions(tests), _environment(templates)
         self._key, self._untouched, self._compiled = key, untouched, compiled
 

@@ -2,11 +2,8 @@
 
 from typing import Any
 
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_ROOT, RUNNER_SEALED
+from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.domain.value import Value
-
-_WITNESS_AT = (RUNNER_LIB, RUNNER_LIB.replace(RUNNER_ROOT, RUNNER_SEALED))
-"""Where graders of both kinds make Python look for the witness, between the two looks."""
 
 
 class Python(Value):
@@ -144,5 +141,7 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
 
 
 def _places(python: Python) -> dict[str, Any]:
-    fixed = [folder for folder in python.path if folder not in python.installed and folder not in _WITNESS_AT]
+    fixed = [
+        folder for folder in python.path if folder not in python.installed and folder != RUNNER_LIB
+    ]  # the witness's, named between the two looks
     return {"path": fixed, "prefix": python.prefix, "base": python.base, "stdlib": python.stdlib, "sites": python.sites}

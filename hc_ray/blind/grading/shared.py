@@ -7,12 +7,12 @@ is put back as the image has it, what it would void voids here), while the tests
 set back) and after. What the tests themselves change of it is learnt from the task's own reference, which is no
 adversary: ``Verdict.restless``, kept with the control."""
 
-from functools import partial
 from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.contents import refusing
 from hc_ray.blind.grading.shared_grading import Grading
+from hc_ray.blind.grading.untouched import Untouched
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import VerifierSpec
@@ -45,11 +45,11 @@ async def grade_shared(
                 f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses "
                 "one sandbox for both: use --grading isolated"
             )
-        fresh = partial(verify.fresh_sandbox, place, task, "grade", network=network)
+        untouched = Untouched(place, task, network=network)
         adopted = submission and verify.closing(place.adopt(task, submission.living or ""))
         with refusing():
-            async with adopted or fresh() as sandbox:
-                grading = Grading(task, sandbox, spec, tests, untouched=fresh, spared=spared)
+            async with adopted or untouched.fresh() as sandbox:
+                grading = Grading(task, sandbox, spec, tests, untouched=untouched, spared=spared)
                 if not careful:
                     # The look leaves the witness's name in the sandbox, which would be a difference.
                     await grading.plain()

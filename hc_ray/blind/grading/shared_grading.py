@@ -6,8 +6,7 @@ import json
 import posixpath
 import re
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,13 +17,13 @@ from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES
 from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below, top_module
+from hc_ray.blind.grading.untouched import Untouched
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
-from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_SEALED
+from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Task
 
-_LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
 _ROOM = 128 << 20
 """Bytes that the tests, their logs and byte code may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
@@ -44,14 +43,14 @@ class Grading:
         spec: VerifierSpec,
         tests: verify.Files,
         *,
-        untouched: Callable[[], AbstractAsyncContextManager[Gradable]],
+        untouched: Untouched,
         spared: tuple[str, ...] | None,
     ) -> None:
         self.task, self.sandbox, self.spec, self.tests = task, sandbox, spec, tests
         self.untouched = untouched
         self._spared = None if spared is None else set(spared)
         self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
-        self._looks = Looks(tests, spec.env, self._key, untouched, {PYTEST_PURE: _PURE})
+        self._looks = Looks(tests, spec.env, self._key, untouched.fresh, [PYTEST_PURE])
         self._contents = Contents()
         self._handed_in: set[str] = set()
 
@@ -62,7 +61,10 @@ class Grading:
         if carried.tampered:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
-        lent = {"sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)], "lib": _LIB}
+        lent = {
+            "sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)],
+            "lib": RUNNER_LIB,
+        }
         prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
@@ -98,7 +100,8 @@ class Grading:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
         tar = (await self.sandbox.difference()).tar
         contents = self._contents = await asyncio.to_thread(read_contents, tar)
-        async with self.untouched() as untouched:
+
+        async def look(untouched: Gradable) -> tuple[Carried, Image, dict[str, Any]]:
             image = await self._looks.before(untouched, contents)
             carried = await self._looks.sorted_out(tar, contents, image)
             kept = await asyncio.to_thread(read_contents, carried.tar)
@@ -106,6 +109,8 @@ class Grading:
             # judged by what it resolves.
             self._handed_in = {*kept.members, *kept.deleted, *contents.folders, "/etc/ld.so.cache"}
             return carried, image, {} if carried.tampered else await _put_right(untouched, contents, kept, image)
+
+        return await self.untouched.ask(look)
 
     async def _prepared(
         self, image: Image, watched: "_Watched", carried: Carried, put_right: dict[str, Any], *, deep: bool
@@ -146,8 +151,8 @@ class Grading:
         All is asked at once of each side: who sets the modes of ``/usr`` anew, as they were, touches thousands."""
         if not touched:
             return set()
-        async with self.untouched() as untouched:
-            there = await self._order({"do": "look", "paths": touched}, PROBE_SECONDS, untouched)
+        order = {"do": "look", "paths": touched}
+        there = await self.untouched.ask(lambda untouched: self._order(order, PROBE_SECONDS, untouched))
         if there is None:
             raise VerifierError("an untouched sandbox does not say what lies in it")
         had = {path: look for path, look in zip(touched, there["looks"], strict=True) if look}  # else it would be added
@@ -163,7 +168,7 @@ class Grading:
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
-        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=_LIB, pure=_PURE)
+        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=RUNNER_LIB, pure=PYTEST_PURE)
         size = sum(len(content) for content, _ in self.tests.values())
         order = {
             "do": "run",

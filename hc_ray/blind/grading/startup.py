@@ -11,7 +11,7 @@ _SYSTEM = re.compile(
     r"(/usr(/local)?)?/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
     r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf|magic(\.mime)?|gdb/.*|mavenrc)"
-    r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/opt/hc(/.*)?"
+    r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/\.hc(/.*)?"
     r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|/(etc|usr)/(.*/)?openssl\.cnf"
 )
 _KEPT = re.compile(

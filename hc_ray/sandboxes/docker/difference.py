@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Difference
-from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.lineage import DOCKERS_OWN, Lineage, ancestors, left_out
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
@@ -141,8 +140,8 @@ class Baseline:
 
 
 def _holds_mounts(path: str) -> bool:
-    """Whether what is mounted lies below: a folder that the image lacked was then made for it."""
-    return any(own.startswith(f"{path}/") for own in (RUNNER_ROOT, *DOCKERS_OWN))
+    """Whether Docker mounts below: a folder that the image lacked was then made for it."""
+    return any(own.startswith(f"{path}/") for own in DOCKERS_OWN)
 
 
 def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Lineage, *, limit: int) -> Difference:

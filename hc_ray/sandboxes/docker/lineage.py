@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Literal
 
 from hc_ray.domain.filetree import Member, is_outside
-from hc_ray.domain.runner_paths import RUNNER_SEALED
 from hc_ray.domain.value import Value, spelled
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, PathFacts
@@ -17,7 +16,7 @@ Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
 what lies there now is compared with all that lay there."""
 
-DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", RUNNER_SEALED})
+DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv"})
 UNSPELT = "\N{REPLACEMENT CHARACTER}"
 """What the daemon's list of changes has in the place of bytes of a name that are no UTF-8."""
 

@@ -172,11 +172,10 @@ class Ground:
         memory = (environment.memory_mb or MEMORY_MB) << 20
         storage = (environment.storage_mb or STORAGE_MB) << 20
         cpus = min(environment.cpus or 1.0, float(self.facts()["NCPU"]))
-        volume = self.images.runner_volume(image)
         host = {
             "network_mode": self._own_network() if network else "none",
             "sysctls": FENCED if network else {},
-            "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
+            "binds": {self.images.runner_volume(image): {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
             "cpu_shares": CPU_SHARES,
             "mem_limit": memory,
@@ -203,7 +202,7 @@ class Ground:
         }
         if task.grading == "shared":
             apparmor = any("apparmor" in one for one in self.facts().get("SecurityOptions") or ())
-            host, config = docker_shared.options(host, config, volume, apparmor=apparmor)
+            host, config = docker_shared.options(host, config, apparmor=apparmor)
         if self.closing.is_set():
             raise SandboxError("this place of sandboxes is closed")
         self.used = True

@@ -4,7 +4,7 @@ candidate's own root, how that is started, and which of some paths differ from t
 Hiding the tests in a mount namespace of their own takes CAP_SYS_ADMIN, so these containers have it, and every command
 of a candidate gives it up before it starts (``hc_exec``); since nothing here gains privileges by executing anything, it
 is gone for good. What starts with it in a container that may be hostile touches nothing of the candidate's on its way:
-it starts from a mount of the runner at the root of the file system (a mount point cannot be renamed, nor can what lies
+it starts from the runner's mount at the root of the file system (a mount point cannot be renamed, nor can what lies
 above this one), by the runner's own loader, which reads no ``/etc/ld.so.preload``, with a locale and a time zone that
 name no file."""
 
@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.ports import Changes
-from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
+from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget, read_tree
 from hc_ray.sandboxes.docker.lineage import Touch, ancestors
 from hc_ray.sandboxes.docker.stream import heard, take_payloads
 
 _LOADER = (
-    *(f"{RUNNER_SEALED}/ld.so", "--inhibit-cache", "--inhibit-rpath", f"{RUNNER_SEALED}/bin/python3"),
-    *("--library-path", f"{RUNNER_SEALED}/lib"),
+    *(f"{RUNNER_ROOT}/ld.so", "--inhibit-cache", "--inhibit-rpath", f"{RUNNER_ROOT}/bin/python3"),
+    *("--library-path", f"{RUNNER_ROOT}/lib"),
 )
 ADDED = ("SYS_ADMIN", "SETPCAP", "BLOCK_SUSPEND")
 """Beyond what containers of ours have: to mount, to give capabilities up for good, and the mark of who graded here."""
@@ -75,19 +75,16 @@ def profile() -> str:
 
 def sealed(command: Sequence[str]) -> list[str]:
     """A command of the machinery's, started out of the reach of the candidate's own root."""
-    return [*_LOADER, *(part.replace(RUNNER_ROOT, RUNNER_SEALED) for part in command)]
+    return [*_LOADER, *command]
 
 
-def options(
-    host: dict[str, Any], config: dict[str, Any], volume: str, *, apparmor: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def options(host: dict[str, Any], config: dict[str, Any], *, apparmor: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both halves of what makes a container, fit for shared grading. ``/tests`` and ``/logs`` are mount points, so that
     whoever lives in there can neither move them nor put something else in their place. ``apparmor``: the daemon's own
     profile forbids every mount."""
     unconfined = ["apparmor=unconfined"] if apparmor else []
     host = {
         **host,
-        "binds": [f"{volume}:{RUNNER_ROOT}:ro", f"{volume}:{RUNNER_SEALED}:ro"],
         "security_opt": [*host["security_opt"], f"seccomp={profile()}", *unconfined],
         "cap_add": list(ADDED),
         "cap_drop": [name for name in host["cap_drop"] if name not in ADDED],

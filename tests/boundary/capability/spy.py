@@ -18,7 +18,7 @@ INSIDE = r"""
     time.sleep(1)
     mark = "MARK_HEAD" + "MARK_TAIL"
     walked, found, shown = 0, [], []
-    skipped = ("/proc", "/sys", "/dev", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/hc")
+    skipped = ("/proc", "/sys", "/dev", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/.hc")
     places = ["/proc/self/environ", "/proc/self/cmdline", "/proc/1/environ", "/proc/1/cmdline"]
     for top, folders, files in os.walk("/"):
         folders[:] = [name for name in folders if os.path.join(top, name) not in skipped]

@@ -13,16 +13,15 @@ LIMIT = 48 << 20
 """Bytes of byte code that are kept (pytest's are 6 million, those of a large library 20); of more, nothing is."""
 
 
-def pack(root: str, folders: dict[str, str]) -> str:
-    """What Python compiled to ``root`` of what lies below ``folders``, named by where those will lie: a line of JSON
-    with paths and sizes, then the contents, compressed and in base64."""
+def pack(root: str, folders: list[str]) -> str:
+    """What Python compiled to ``root`` of what lies below ``folders``: a line of JSON with paths and sizes, then the
+    contents, compressed and in base64."""
     found: dict[str, bytes] = {}
     for at, _, names in os.walk(root):
         source = at.removeprefix(root)
-        below = next((one for one in folders if f"{source}/".startswith(f"{one}/")), "")
-        for name in names if below else ():
+        for name in names if any(f"{source}/".startswith(f"{one}/") for one in folders) else ():
             with open(f"{at}/{name}", "rb") as file:
-                found[f"{folders[below]}{source.removeprefix(below)}/{name}"] = file.read()
+                found[f"{source}/{name}"] = file.read()
     contents = b"".join(found.values())
     sizes = json.dumps({path: len(content) for path, content in found.items()}).encode()
     return base64.b64encode(zlib.compress(sizes + b"\n" + contents)).decode() if 0 < len(contents) <= LIMIT else ""

@@ -83,14 +83,14 @@ def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
 
 
 def session(
-    python: str, environment: dict[str, str], imports: list[str], compiled: dict[str, str] | None = None
+    python: str, environment: dict[str, str], imports: list[str], compiled: list[str] | None = None
 ) -> dict[str, Any] | None:
     """A session of pytest (of unittest, where there is none) over one test that passes and one that fails, then
     ``imports`` by name.
 
     ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
     ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end. ``compiled``: keep
-    the byte code of what lies below these folders, for where they will lie (``byte_code.pack``)."""
+    the byte code of what lies below these folders (``byte_code.pack``)."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

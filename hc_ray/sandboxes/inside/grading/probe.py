@@ -8,7 +8,7 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
 ``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to),
-``compiled`` (folders beside the Pythons' own whose byte code a session keeps, and where they will lie). The answer is
+``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer is
 ``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         remember_libraries()
     environment = {**os.environ, **order.get("env", {})}
     home = environment.get("HOME", "/root")
-    exists = [path for path in order["paths"] if os.path.lexists(path)]
+    # The way in of the witness may be there since an earlier look.
+    own = f"/{interpreters.WAY_IN}"
+    exists = [path for path in order["paths"] if os.path.lexists(path) and not path.endswith(own)]
     path = [posixpath.join(order["workdir"], entry) for entry in environment.get("PATH", os.defpath).split(":")]
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
@@ -149,7 +151,7 @@ def _sessions(
         extra = {**order.get("env", {}), "PYTHONPATH": ":".join(paths)}
         compiled = order.get("compiled")
         if compiled is not None:
-            compiled = {**{folder: folder for key in ("stdlib", "sites", "user") for folder in python[key]}, **compiled}
+            compiled = [*python["stdlib"], *python["sites"], *python["user"], *compiled]
         found = interpreters.session(python["program"], extra, imports, compiled)
         sessions.append(found or {"failed": True})
     return sessions
