@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 PROOFS = {
-    "test_audit", "test_audit_interference", "test_capability_started", "test_engine_killed", "test_grading_modes",
-    "test_harbor", "test_honest_installs", "test_hostile", "test_left_behind", "test_secrets", "test_unscored",
+    "test_agent_user_graded", "test_audit", "test_audit_interference", "test_capability_started", "test_claude_sweep",
+    "test_engine_killed", "test_grading_modes", "test_harbor", "test_honest_installs", "test_hostile",
+    "test_left_behind", "test_python_page", "test_secrets", "test_unscored",
 }  # fmt: skip
-"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``: `scripts/test --all`
-runs them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; a bare
-`scripts/test` leaves them out. CI runs Harbor's by itself. Of hostile candidates a bare run tries bubblewrap's half,
+"""Files of whole experiments (below boundary and e2e). They are marked ``proof``: `scripts/test --all` runs them with
+all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; a bare `scripts/test` leaves them
+out. CI runs by itself those that show what others build on or with: Harbor's, that of the page on Python, of Claude,
+and of images with a user of their own. Of hostile candidates a bare run tries bubblewrap's half,
 as a normal user (tests/contract/test_sandbox_as_user.py): what they take of the machine's memory is measured on the
 whole machine, where other tests run beside them."""
 

@@ -119,9 +119,7 @@ def test_outside_of_a_checkout_doctor_brings_the_model_and_the_demo_runs_and_is_
     fixed = user("hc-ray doctor --fix --json")
     assert fixed.stderr.startswith(f"{before[model]['remedy']}\n")
     assert {one["name"]: one["ok"] for one in json.loads(fixed.stdout)["findings"]}[model]
-    swept = json.loads(
-        user("hc-ray sweep -l 1 -a raw -a oracle -a nop --budget-tokens 1000 -o runs/demo --json").stdout
-    )
+    swept = json.loads(user("hc-ray sweep -l 1 -a raw -a oracle -a nop --budget-tokens 200 -o runs/demo --json").stdout)
     found = {config["agent"]: config for config in swept["report"]["configs"]}
     assert [found[agent]["blind_pass"]["value"] for agent in ("oracle", "nop")] == [1.0, 0.0]
     assert (found["raw"]["trials"], found["raw"]["unscored"]) == (1, 0) and found["raw"]["tokens"] > 0

@@ -90,7 +90,7 @@ def test_an_answer_without_tests_is_malformed(text):
     assert isinstance(read(Completion(text=text), SPEC), Malformed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([*ANSWER.splitlines(True), "Requirements\n", "```\n", "\0", "é(", "def test_x():\n"])))
 def test_no_answer_raises(lines):
     read(Completion(text="".join(lines)), SPEC)

@@ -122,7 +122,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=40).map("".join)),
        st.sampled_from([BOATS, Environment(workdir="/"), Environment(workdir="")]))  # fmt: skip
 def test_arbitrary_text_is_read_without_a_crash(text: str, environment: Environment) -> None:
@@ -141,10 +141,10 @@ def test_arbitrary_text_is_read_without_a_crash(text: str, environment: Environm
      "$ ", f"{F}\n", "`` ` ", "Input: ", f"{F}\n$ a\n", f"{F}bash\ncat <<E\n{F}\n", "`./a` prints ", "[", "*", "_", ".",
      "$ a <<E\n", "/a/a.b/", "a.b/c.py ", "`./x a` prints `b` "],
 )  # fmt: skip
-def test_fifty_kilobytes_are_read_in_a_moment(piece: str) -> None:
-    text = piece * (50_000 // len(piece))
+def test_twenty_kilobytes_are_read_in_a_moment(piece: str) -> None:
+    text = piece * (20_000 // len(piece))
     began = time.process_time()
     for one in (text, f"{F}console\n$ {text}", f"{F}bash\n{text}"):
         read_spec(one, BOATS)
         titles(blocks(one))
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 1
