@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import fcntl
 import json
@@ -201,20 +202,37 @@ def test_status_counts_what_is_there(sweep, monkeypatch, capsys):
         assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
 
 
+@contextlib.contextmanager
+def renewed(path, offset):
+    """Meanwhile a machine whose clock is off by some seconds renews its lease."""
+    ended = threading.Event()
+
+    def renew():
+        held = ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset})
+        path.with_suffix(".new").write_text(held.model_dump_json())
+        path.with_suffix(".new").replace(path)
+
+    def keep():
+        while not ended.wait(0.1):
+            renew()
+
+    renew()
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
+
+
 def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lease_is_renewed(
     sweep, monkeypatch, capsys
 ):
     monkeypatch.setattr(lease, "LEASE_SECONDS", 10.0)
     for offset in (-400, 400):
-        first, second = (
-            ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset + later}).model_dump_json()
-            for later in (0, 10)
-        )
-        (sweep / "lease.json").write_text(first)
-        keeper = threading.Timer(0.2, (sweep / "lease.json").write_text, [second])
-        keeper.start()
-        assert cli.run(["status", str(sweep), "--json"]) == 0
-        keeper.join()
+        with renewed(sweep / "lease.json", offset):
+            assert cli.run(["status", str(sweep), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["owner"] == "running"
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it listens to a lease of last week"))
     last_week = ELSEWHERE.model_copy(update={"renewed_at": time.time() - 7 * 86_400})
