@@ -200,6 +200,10 @@ def difference(daemon: Daemon, container: str, baseline: Baseline, lineage: Line
                     if baseline.stat(path) is not None:
                         deleted.add(path)
                     continue
+                if not whole and _holds_mounts(path) and not asked_below(path):
+                    was = baseline.stat(path)
+                    if was is not None and (was.kind, was.mode) == (facts.kind, facts.mode):
+                        continue  # what Docker mounts there touched it; to ask who owns it costs a read
                 # A folder's time changes with what is in it, and says nothing; another file need not be compared.
                 if whole or facts.kind == "folder" or facts == baseline.stat(path):
                     before = baseline.tree(path, budget_before, whole=whole, named=named)
