@@ -11,6 +11,7 @@ from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
+from hc_ray.blind.grading.outputs import REFERENCE as REFERENCE
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
 from hc_ray.blind.grading.verdict import Verdict
@@ -90,7 +91,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
         sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
         Raises ``VerifierError`` when no verdict could be had."""
-        handed_in = submission.digest if submission else None
+        handed_in = submission.digest if submission else REFERENCE if solve else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
         terms: Terms = {**self._terms(task), "keep_output": output}
         handed_over = task.grading == "shared" and submission is not None

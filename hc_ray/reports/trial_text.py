@@ -186,10 +186,12 @@ def _note(candidate: Data) -> str:
 def _why(trial: Data, *, whole: bool) -> str:
     selection = trial["selection"]
     if selection is None:
+        ended = f"solution/solve.sh: {trial['solution']}; " if trial["solution"] else ""
+        if ended and trial["grading"] == "shared":
+            return f"no selection took place; {ended}its changes are not kept: it was graded where it ran"
         changed = trial["submission"] or []
         left = 0 if whole else len(changed[FILES:])
         files = ", ".join([*changed[: len(changed) - left], *_more(left, "file")]) or "nothing"
-        ended = f"solution/solve.sh: {trial['solution']}; " if trial["solution"] else ""
         return f"no selection took place; {ended}the submission changes {files}"
     why = str(selection.get("why") or "no reason recorded").removeprefix(f"{selection.get('selector')}: ")
     return f"{selection.get('chosen') or 'none'} by {selection.get('selector')}: {why}"

@@ -16,6 +16,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
+from hc_ray_actors.jobs.regrade import unseal
 from tests.fakes.listeners import Watcher
 from tests.fakes.sweeps import results, swept
 from tests.fakes.tasks import make_task, sealed_task
@@ -366,7 +367,7 @@ async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_ver
 
 def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pass(ground):
     half = (
-        "cd /app; python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
+        "cd /app; ls; python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
         "[ -e add.py ] && echo 0.5 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
     )
     parts = "import os\ndef test_there(): assert os.path.exists('/app/add.py')\ndef test_more(): assert 0\n"
@@ -383,6 +384,10 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
         verdicts = {event.trial: event.passed for event in heard.of("verdict")}
         passed[threshold] = {key.agent: verdicts.get(key.name) for key in plan.trials}
         assert {one["agent_result"]["metadata"]["grading"] for one in results(out).values()} <= {"shared", None}
+        name = {key.agent: key.name for key in plan.trials}
+        assert results(out)[name["oracle"]]["agent_result"]["metadata"]["solution"] == "exit status 0"
+        listed = {agent: unseal(str(out), name[agent])["output"].splitlines() for agent in ("oracle", "nop")}
+        assert "add.py" in listed["oracle"] and "add.py" not in listed["nop"], listed
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
     assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}
     assert passed[0.5] == {"oracle": True, "nop": False, "raw": True}

@@ -177,6 +177,7 @@ class Record:
 
     def _metadata(self, first: Any) -> dict[str, Any]:
         key = self.key
+        ended = (first and first.solution) or (self.submissions and self.submissions[0].ended)
         return {
             "agent": key.agent,
             "config_hash": key.config_hash,
@@ -197,7 +198,7 @@ class Record:
             "budget_tokens": key.budget.tokens,
             "phases": self._phases(),
             "submission": self.submissions[0].digest if self.submissions else None,
-            **({"solution": self.submissions[0].ended} if self.submissions and self.submissions[0].ended else {}),
+            **({"solution": ended} if ended else {}),
             "failed_attempts": [attempt.model_dump(mode="json") for attempt in self.attempts],
         }
 

@@ -10,6 +10,7 @@ from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
 
 FOLDER, LOOKS = "outputs", "looks.jsonl"
+REFERENCE = "reference"
 
 
 class Unsealed(Value):
@@ -23,14 +24,14 @@ class Unsealed(Value):
 
 
 def output_file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
-    """Where the output of grading a submission (its digest; None: the untouched environment) is kept; the verdict lies
-    beside it."""
+    """Where the output of grading a submission is kept (its digest; ``REFERENCE``: the reference that was run where it
+    was graded; None: the untouched environment); the verdict lies beside it."""
     return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"
 
 
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Unsealed:
-    """What was kept of the grading of a submission (its digest; None: the untouched environment). ``trial``: its name
-    for the ledger. Raises ``DatasetError`` where nothing is kept: a holdout trial's output never is."""
+    """What was kept of the grading of a submission (as ``output_file`` has it). ``trial``: its name for the ledger.
+    Raises ``DatasetError`` where nothing is kept: a holdout trial's output never is."""
     path = output_file(sealed_root, task_digest, submission)
     try:
         # Of an earlier version, whose verdicts told more: what is gone is passed over.

@@ -53,9 +53,8 @@ async def grade_shared(
                 if not careful:
                     # The look leaves the witness's name in the sandbox, which would be a difference.
                     await grading.plain()
-                if solve:
-                    await run_solution(sandbox, task, spec, terms["sealed_root"])
-                return await grading.fields(terms, careful=careful)
+                ended = await run_solution(sandbox, task, spec, terms["sealed_root"]) if solve else ""
+                return {**await grading.fields(terms, careful=careful), "solution": ended}
 
     return await verify.judged(task, submission, "shared", terms, work)
 

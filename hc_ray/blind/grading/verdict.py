@@ -34,6 +34,8 @@ class Verdict(Value):
     witness: Witnessed = "absent"
     mode: Grading = "isolated"
     """Where the tests ran."""
+    solution: str = ""
+    """Shared grading of a reference: how its script ended."""
     restless: tuple[Shown, ...] = ()
     """Shared grading of a reference: what its tests change of what they stand on."""
     left_behind: tuple[Shown, ...] = ()
