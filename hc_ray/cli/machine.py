@@ -78,11 +78,10 @@ def ui(
     uri, host = _store_of(out), "127.0.0.1"
     if port and not is_free(host, port):
         raise PlatformError(f"port {port} on {host} is taken; choose another with --port (0: any)")
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
-    command += ["--host", host, "--port", "{port}", "--workers", "1"]
-    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    served = "hc_ray.stores.mlflow_tracker:served"
+    command = [sys.executable, "-m", "uvicorn", "--host", host, "--port", "{port}", "--factory", served]
+    environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     logs = owned_folder("ui")
-    # Importing MLflow alone takes ten seconds of an idle core.
     server = ServerProcess(command, what="MLflow's server", environment=environment, log_path=logs / "ui.log",
                            start_seconds=180.0, host=host, port=port)  # fmt: skip
     try:

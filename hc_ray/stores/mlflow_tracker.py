@@ -268,3 +268,16 @@ def _as_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """MLflow's form of a logged table."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return {"columns": columns, "data": [[row.get(name) for name in columns] for row in rows]}
+
+
+def served() -> Any:
+    """The web application of MLflow's server, on the store of ``MLFLOW_TRACKING_URI``, for uvicorn's one process:
+    ``mlflow server`` makes two, which import MLflow one after the other. Raises what is wrong with the store."""
+    from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
+
+    os.environ[BACKEND_STORE_URI_ENV_VAR] = os.environ["MLFLOW_TRACKING_URI"]
+    from mlflow.server.fastapi_app import app
+    from mlflow.server.handlers import initialize_backend_stores
+
+    initialize_backend_stores()
+    return app

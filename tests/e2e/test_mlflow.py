@@ -263,13 +263,13 @@ def test_each_ui_has_a_log_of_its_own_which_stays_where_it_did_not_come_up(tmp_p
 
 
 @pytest.mark.slow
-def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
+def test_the_ui_answers_on_loopback_with_one_import_of_mlflow_and_leaves_no_process_behind(exported):
     command = [sys.executable, "-m", "hc_ray", "ui", str(exported[0]), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             told = json.loads("".join(itertools.takewhile(lambda line: line != "}\n", process.stdout)) + "}")
             url, mine = told["url"], family(told["pid"])
-            assert url.startswith("http://127.0.0.1:")
+            assert url.startswith("http://127.0.0.1:") and len(mine) == 2, "a launcher and one server"
             body = json.dumps({"max_results": 5}).encode()
             request = urllib.request.Request(f"{url}/api/2.0/mlflow/experiments/search", body,
                                              {"Content-Type": "application/json"})  # fmt: skip
