@@ -5,7 +5,9 @@ import asyncio
 import contextlib
 import gc
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from hc_ray.agent.prompt_templates import PROMPTS, role_of, template
@@ -27,7 +29,7 @@ class Tracker(Addressee):
 
     def __init__(self, uri: str, out: str) -> None:
         self._uri, self._out = uri, out
-        self._turn = asyncio.Lock()
+        self._turn = threading.Lock()
         """Two updates at once would write over each other."""
 
     async def prepare(self) -> None:
@@ -47,13 +49,26 @@ class Tracker(Addressee):
     async def export(self, summary: dict[str, Any], status: Status) -> str:
         """Write the sweep's runs as they are now. Answers the id of the parent run. Raises whatever the tracker raises:
         the sweep directory is the truth, the caller reports and goes on."""
-        async with self._turn:
-            return await asyncio.to_thread(export, self._uri, self._out, summary, status)
+        return await self._apart(lambda: export(self._uri, self._out, summary, status))
 
     async def tell(self, story: Story, status: Status) -> str:
         """The same of a climb."""
-        async with self._turn:
-            return await asyncio.to_thread(tell, self._uri, self._out, story, status)
+        return await self._apart(lambda: tell(self._uri, self._out, story, status))
+
+    def _apart(self, update: Callable[[], str]) -> Awaitable[str]:
+        """In a thread of its own: a server may never answer, and no loop or process waits at its end for a daemon."""
+        done: Future[str] = Future()
+        done.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                with self._turn:
+                    done.set_result(update())
+            except BaseException as fault:
+                done.set_exception(fault)
+
+        threading.Thread(target=work, name="tracker", daemon=True).start()
+        return asyncio.wrap_future(done)
 
 
 def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:

@@ -1,6 +1,7 @@
 """MLflow beside a sweep: told while trials run, never of what was not scanned, and at last how the sweep ended."""
 
 import asyncio
+import threading
 import time
 from types import SimpleNamespace
 
@@ -64,6 +65,18 @@ async def test_a_tracker_writes_one_update_after_the_other(monkeypatch):
     told = Tracker("sqlite:///nowhere", "out")
     await asyncio.gather(*(told.export(summary, "RUNNING") for summary in "ab"))
     assert order == ["a begins", "a ends", "b begins", "b ends"]
+
+
+def test_an_update_that_never_ends_holds_up_no_process_that_gave_it_up(monkeypatch):
+    answers = threading.Event()
+    monkeypatch.setattr(tracker, "export", lambda *given: answers.wait())
+    anyway = threading.Timer(5.0, answers.set)
+    anyway.start()
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(Tracker("http://tracker", "out").export({}, "FINISHED"), 0.1))
+    assert not answers.is_set() and all(one.daemon for one in threading.enumerate() if one.name == "tracker")
+    anyway.cancel()
+    answers.set()
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
