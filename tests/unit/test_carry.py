@@ -93,6 +93,14 @@ async def test_the_image_s_session_is_run_and_its_programs_looked_up_once_for_a_
     assert (known["programs"], known["pytest"]) == (IMAGE["programs"], "own") and len(known["pythons"]) == 1
 
 
+async def test_what_an_image_resolved_without_a_submission_is_not_asked_again_with_one(sealed):
+    first, second = place({**IMAGE, "sessions": []}), place(IMAGE)
+    await verify.grade(sealed[0], None, sealed_root=sealed[1], place=first)
+    await done(sealed, INSIDE, second)
+    (asked, *_), (again, *_) = first.made[0].orders, second.made[0].orders
+    assert not asked["session"] and again["session"] and again["known"]["programs"] == IMAGE["programs"]
+
+
 async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed):
     where = place({**IMAGE, "sessions": [{"failed": True}]})
     verdict = await done(sealed, make_tar({"/app/queue.py": "x"}), where)

@@ -20,6 +20,7 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 
 PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
+"""By image and tests; without sessions until a first submission is sorted."""
 _REMEMBERED = 1_000
 _BYTE_CODE: dict[tuple[str, str], list[str]] = {}
 _COMPILED = 64 << 20
@@ -60,6 +61,11 @@ class Looks:
         """Of the Pythons' own modules, as far as it is known."""
         return _BYTE_CODE.get(self._key, [])
 
+    @property
+    def known(self) -> Image | None:
+        """What an untouched sandbox was seen to resolve, as far as no submission bears on it."""
+        return _IMAGES.get(self._key)
+
     async def before(self, sandbox: Sandbox, contents: Contents | None) -> Image:
         """What the untouched image holds. Nothing of the submission is there yet, so a failure is the machinery's, and
         raises ``VerifierError``. But its names are in what is asked, and there may be too many of them: raises
@@ -77,9 +83,10 @@ class Looks:
             raise
 
     async def _look(self, sandbox: Sandbox, contents: Contents | None) -> Image:
-        known = _IMAGES.get(self._key)
+        known = self.known
+        session = contents is not None and not (known and known.sessions)
         order = self._order(contents, sandbox.workdir)
-        order |= {"session": contents is not None and known is None, "imports": self._mentioned.imports}
+        order |= {"session": session, "imports": self._mentioned.imports}
         order["compiled"] = self._compiled
         if known is not None:
             order["mapped"] = _mapped(known.sessions)
@@ -90,16 +97,14 @@ class Looks:
         if report is None:
             raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
         image = Image.model_validate(report)
-        if contents is None:
-            return image
-        if known is None:
-            self._remember_byte_code(image.sessions)
-            image = image.model_copy(update={"sessions": _assumed(image)})
-            if len(_IMAGES) >= _REMEMBERED:
-                _IMAGES.clear()
-            _IMAGES[self._key] = image
-            return image
-        return image.model_copy(update={"sessions": known.sessions})
+        if known is not None and not session:
+            return image.model_copy(update={"sessions": known.sessions})
+        self._remember_byte_code(image.sessions)
+        image = image.model_copy(update={"sessions": _assumed(image)})
+        if len(_IMAGES) >= _REMEMBERED:
+            _IMAGES.clear()
+        _IMAGES[self._key] = image
+        return image
 
     def _remember_byte_code(self, sessions: Iterable[Session]) -> None:
         if found := [session.byte_code for session in sessions if session.byte_code]:

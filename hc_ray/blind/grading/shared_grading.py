@@ -29,8 +29,6 @@ _ROOM = 128 << 20
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
 _CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
-_images: dict[tuple[str, str], Image] = {}
-"""By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
 
 class Grading:
@@ -91,10 +89,8 @@ class Grading:
         return found
 
     async def plain(self) -> Image:
-        """What the image resolves, in a sandbox that nobody has changed yet; looked up once a process."""
-        if self._key not in _images:
-            _images[self._key] = await self._looks.before(self.sandbox, None)
-        return _images[self._key]
+        """What the image resolves, in a sandbox that nobody has changed yet."""
+        return self._looks.known or await self._looks.before(self.sandbox, None)
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
