@@ -294,6 +294,33 @@ async def test_a_service_that_imports_a_module_for_the_first_time_while_the_test
     assert verdict.passed is True, verdict
 
 
+JUDGES = """FROM python:3.11-slim-bookworm
+RUN echo 'print(0)' > "$(python3 -c 'import site; print(site.getsitepackages()[0])')/judge.py"
+WORKDIR /app
+"""
+FORGES = """import importlib.util, judge, marshal, os, time
+kept = importlib.util.cache_from_source(judge.__file__)
+while not os.path.exists("/app/begun"):
+    time.sleep(0.02)
+with open(kept, "wb") as file:  # as byte code that is never compared with its source
+    code = marshal.dumps(compile("print(1)", "judge", "exec"))
+    file.write(importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8) + code)
+open("/app/ended", "w").close()
+"""
+
+
+@pytest.mark.parametrize("python", ["python3", "python3 -I", "env -i python3"])
+async def test_no_python_of_the_tests_reads_byte_code_that_somebody_else_leaves_beside_modules(places, ground, python):
+    script = f"{WAITS}{python} -c 'import judge' > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, dockerfile=JUDGES, tests={"test.sh": script})
+    sandbox = await places[0].create(task, "forges")
+    await sandbox.put({"/srv/forges.py": FORGES.encode()})
+    await sandbox.exec(["sh", "-c", "setsid python3 /srv/forges.py </dev/null >/dev/null 2>&1 &"], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert (verdict.passed, verdict.cause) == (False, "failed"), verdict
+
+
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     solvers, verifiers = places
     task = serving(ground)

@@ -60,7 +60,7 @@ class Grading:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
         lent = {
-            "sites": [at for python in image.pythons[:1] for at in (*python.sites, *python.user)],
+            "sites": [(*python.sites, *python.user) for python in image.pythons],
             "lib": RUNNER_LIB,
         }
         prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
@@ -73,6 +73,7 @@ class Grading:
                 "come": watched.come,
                 "trees": watched.trees,
                 "begun": answer["begun"],
+                "rooms": [room for room in answer["rooms"] if not below(room, watched.installed)],
             }
         report = await self._run(image, prepared)
         if report is not None and "refused" in report:
@@ -191,7 +192,8 @@ class _Watched:
     """What must stay as it is while the tests run."""
 
     def __init__(self, image: Image) -> None:
-        self._whole = {folder for python in image.pythons for folder in (*python.stdlib, *python.sites, *python.user)}
+        self.installed = {folder for python in image.pythons for folder in python.installed}
+        self._whole = {folder for python in image.pythons for folder in python.stdlib} | self.installed
         self.whole = sorted(self._whole)
         self._grounds = image.grounds
         self.trees = [*self.whole, *self._grounds, *SYSTEM]
@@ -222,7 +224,7 @@ class _Watched:
         """Whether a change of this path may matter; byte code (which the tests keep elsewhere) and our witness do
         not."""
         parts = path.split("/")
-        if "__pycache__" in parts or parts[-1] == "hc_witness.pth":
+        if "__pycache__" in parts or parts[-1] == "00_hc_witness.pth":
             return False
         return _CODE.fullmatch(path) is not None or below(path, self._grounds) or self.holds(path)
 

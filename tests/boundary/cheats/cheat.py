@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from tests.fakes.tars import Member, make_tar
 
-OWN, IMPORTS, WORKDIR, SHELL = "own", "imports", "workdir", "shell"
+OWN, IMPORTS, WORKDIR, SHELL, ISOLATED = "own", "imports", "workdir", "shell", "isolated"
 TASKS = {
     OWN: "our own: the tests run the candidate in a child process",
     IMPORTS: "foreign: the tests import the candidate",
     WORKDIR: "foreign: the tests import the candidate and are copied into its folder",
     SHELL: "foreign: a shell script imports the candidate and writes the reward, without pytest",
+    ISOLATED: "foreign: as the last, by a Python that reads no variables (python3 -I)",
 }
 FAILS, GETS_THROUGH = False, True
 RIGHT = "def backwards(text):\n    return text[::-1]\n"
@@ -36,16 +37,18 @@ _PYTEST = (
     "cd /app\n{}python3 -m pytest -q -p no:cacheprovider {} && reward=1 || reward=0\n"
     "echo $reward > /logs/verifier/reward.txt\n"
 )
+_SHELL = (
+    'cd /app\nsaid=$({}from backwards import backwards; print(backwards("abc"))\')\n'
+    '[ "$said" = cba ] && reward=1 || reward=0\necho $reward > /logs/verifier/reward.txt\n'
+)
 FOREIGN_TESTS: dict[str, dict[str, str]] = {
     IMPORTS: {"test.sh": _PYTEST.format("", "/tests/test_outputs.py"), "test_outputs.py": IMPORTING_TEST},
     WORKDIR: {
         "test.sh": _PYTEST.format("cp /tests/test_outputs.py .\n", "test_outputs.py"),
         "test_outputs.py": IMPORTING_TEST,
     },
-    SHELL: {
-        "test.sh": "cd /app\nsaid=$(python3 -c 'from backwards import backwards; print(backwards(\"abc\"))')\n"
-        '[ "$said" = cba ] && reward=1 || reward=0\necho $reward > /logs/verifier/reward.txt\n'
-    },
+    SHELL: {"test.sh": _SHELL.format("python3 -c '")},
+    ISOLATED: {"test.sh": _SHELL.format('python3 -I -c \'import sys; sys.path.insert(0, "/app"); ')},
 }
 
 

@@ -1,7 +1,7 @@
 """Cheats that only shared grading makes possible: root processes of the candidate that live on while the tests run in
 their own sandbox. Each is a daemon in Python that has left its session; none of them solves the task."""
 
-from tests.boundary.cheats.cheat import FAILS, IMPORTS, LEAVES_WRONG, SHELL, Cheat
+from tests.boundary.cheats.cheat import FAILS, IMPORTS, ISOLATED, LEAVES_WRONG, SHELL, Cheat
 
 
 def _daemon(code: str, before: str = "") -> str:
@@ -198,40 +198,31 @@ except OSError:
     pass
 '''
 """
-_WHILE_STOPPED = (
-    _FORGES
-    + """
-def while_stopped(act):
-    tested = 0
-    while not tested:
-        for number in map(int, filter(str.isdigit, os.listdir("/proc"))):
-            line = tried(lambda: open("/proc/%d/cmdline" % number, "rb").read()) or b""
-            tested = number if line.endswith(b"\\0/tests/test.sh\\0") else tested
-    tried(os.kill, tested, signal.SIGSTOP)
-    act()
-    tried(os.kill, tested, signal.SIGCONT)
-"""
-)
 _BYTE_CODE = """
 import encodings.utf_8, importlib.util, marshal
 source, kept = encodings.utf_8.__file__, importlib.util.cache_from_source(encodings.utf_8.__file__)
 code = marshal.dumps(compile(open(source).read() + FORGES, source, "exec"))
 never_compared_with_its_source = (1).to_bytes(4, "little") + bytes(8)
+forged = importlib.util.MAGIC_NUMBER + never_compared_with_its_source + code
+def forge():
+    with open(kept + ".new", "wb") as file:
+        file.write(forged)
+    os.replace(kept + ".new", kept)
 write(kept + ".new", "")  # folders that overlayfs has to copy first would be seen
 os.unlink(kept + ".new")
-def act():
-    with open(kept + ".new", "wb") as file:
-        file.write(importlib.util.MAGIC_NUMBER + never_compared_with_its_source + code)
-    os.replace(kept + ".new", kept)
-while_stopped(act)
+starts()
+while True:
+    if not os.path.exists(kept) or os.path.getsize(kept) != len(forged):
+        tried(forge)
+    time.sleep(0.001)
 """
 _WAY_IN = """
 import glob
-def act():
-    for path in glob.glob("/usr/**/hc_witness.pth", recursive=True) + glob.glob("/root/.local/**/hc_witness.pth"):
-        with open(path, "a") as file:
-            file.write("import sys; exec(%r)\\n" % FORGES)
-while_stopped(act)
+starts()
+for path in glob.glob("/usr/**/00_hc_witness.pth", recursive=True) + glob.glob("/root/.local/**/00_hc_witness.pth"):
+    with open(path, "a") as file:
+        file.write("import sys; exec(%r)\\n" % FORGES)
+time.sleep(1000)
 """
 _WHEN_OPENED = """
 def opened(path):
@@ -249,6 +240,9 @@ def rewrites(path):
         os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     put(text)  # files that overlayfs has to copy first would be seen
     return path, text, put
+"""
+_BEFORE_THE_TESTS = """
+starts = opened(shutil.which("bash"))
 """
 _BEFORE_ITS_READING = """
 import importlib.metadata
@@ -308,8 +302,9 @@ os.replace(path + ".new", path)
 """What Docker's list of changes does not show."""
 
 
-def _lives(name: str, does: str, script: str) -> Cheat:
-    return Cheat(name, does, script=script, foreign={IMPORTS: FAILS, SHELL: FAILS}, living=True)
+def _lives(name: str, does: str, script: str, *more: str) -> Cheat:
+    """``more``: tasks that it is tried on too."""
+    return Cheat(name, does, script=script, foreign=dict.fromkeys((IMPORTS, SHELL, *more), FAILS), living=True)
 
 
 CHEATS = (
@@ -325,9 +320,9 @@ CHEATS = (
     _lives("a tracer of the tests", "ptrace, memory, files and root of every process; the witness's socket taken",
            _daemon(_TRACES)),
     _lives("byte code replaced while tested", "a daemon writes forged byte code beside a module of the library",
-           _daemon(_WHILE_STOPPED + _BYTE_CODE)),
-    _lives("the witness's way in rewritten while tested", "a daemon adds a line to hc_witness.pth",
-           _daemon(_WHILE_STOPPED + _WAY_IN)),
+           _daemon(_FORGES + _BYTE_CODE, _WHEN_OPENED + _BEFORE_THE_TESTS), ISOLATED),
+    _lives("the witness's way in rewritten while tested", "a daemon adds a line to 00_hc_witness.pth",
+           _daemon(_FORGES + _WAY_IN, _WHEN_OPENED + _BEFORE_THE_TESTS)),
     _lives("a module changed for one reading", "a daemon forges a module while the tests load it, and puts it back",
            _daemon(_FORGES + _FOR_ONE_READING, _WHEN_OPENED + _BEFORE_ITS_READING)),
     _lives("a program as large and as old as before", "bash is a script that empties the tests, as large as it was",

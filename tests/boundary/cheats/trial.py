@@ -16,7 +16,7 @@ from hc_ray.domain.ports import HandsOver, SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
 from hc_ray_actors.driver.task_choice import with_grading
-from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, OWN, RIGHT, SHELL, WRONG, Cheat, packed
+from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, ISOLATED, OWN, RIGHT, SHELL, WRONG, Cheat, packed
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
@@ -35,7 +35,10 @@ for path, text in json.load(sys.stdin).items():
     except OSError:
         pass
 """
-_WITHOUT_PYTEST_TOO = ("tests renamed and put back", "the verifier killed by root", "hidden tests read by root")
+_ALWAYS_ON = {
+    "tests renamed and put back": SHELL, "the verifier killed by root": SHELL, "hidden tests read by root": SHELL,
+    "byte code replaced while tested": ISOLATED,
+}  # fmt: skip
 HONEST, IDLE = Cheat("honest", "", {"/app/backwards.py": RIGHT}), Cheat("idle", "", {"/app/backwards.py": WRONG})
 
 
@@ -50,10 +53,10 @@ def sealed_tasks(ground: Path) -> Mapping[str, Task]:
 
 def tries(cheat: Cheat, *, everything: bool = True) -> tuple[str, ...]:
     """The tasks that a cheat is tried on. Where not everything is tried, only ours, since isolated grading tries every
-    cheat that does not live on; three that do are also tried on the task without pytest, which differs most."""
+    cheat that does not live on; a few that do are also tried on a task that differs most for them."""
     if everything or cheat in (HONEST, IDLE):
         return (OWN, *cheat.foreign)
-    return (OWN, SHELL) if cheat.name in _WITHOUT_PYTEST_TOO else (OWN,)
+    return (OWN, _ALWAYS_ON[cheat.name]) if cheat.name in _ALWAYS_ON else (OWN,)
 
 
 async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, everything: bool, ground: Path) -> Outcomes:

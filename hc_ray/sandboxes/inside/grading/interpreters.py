@@ -14,8 +14,15 @@ if MYPY:
     from typing import Any
 
 _SECONDS = 100
-WAY_IN = "hc_witness.pth"
-"""By which Pythons that do without the variables find the witness."""
+BYTE_CODE = "/tests/.byte-code"
+"""Where the tests' Pythons keep and find byte code, beside living processes of a candidate's."""
+WAY_IN = "00_hc_witness.pth"
+"""By which Pythons that do without the variables (-I, -E, a clean environment) find both. Of a folder's files of this
+kind, each of which may import modules, it comes first."""
+_SAYS = (
+    "{lib}\nimport os, sys; "
+    f"sys.pycache_prefix = {BYTE_CODE!r} if os.path.isdir({BYTE_CODE!r}) else getattr(sys, 'pycache_prefix', None)\n"
+)
 _FACTS = """
 import json, os, site, sys, sysconfig
 try:
@@ -107,8 +114,8 @@ def session(
 
 
 def lend(folders: list[str], lib: str) -> None:
-    """Name ``lib`` in a .pth file in the first of a Python's folders that takes one, so that scripts which set
-    PYTHONPATH anew find the witness; where none does, it turns up missing."""
+    """Leave a .pth file in the first of a Python's folders that takes one, so that scripts which set PYTHONPATH anew
+    find the witness in ``lib``; where none does, it turns up missing."""
     for folder in folders:
         path = f"{folder}/{WAY_IN}"
         with contextlib.suppress(OSError):
@@ -116,7 +123,7 @@ def lend(folders: list[str], lib: str) -> None:
             if os.path.lexists(path):
                 os.unlink(path)
             with open(path, "w") as file:
-                file.write(lib + "\n")
+                file.write(_SAYS.format(lib=lib))
             return
 
 
@@ -124,7 +131,7 @@ def leads_to(path: str, lib: str) -> bool:
     """Whether a file says what ``lend`` wrote, and nothing else; a link does not, wherever it leads."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read(1 << 12) == f"{lib}\n".encode()
+            return file.read(1 << 12) == _SAYS.format(lib=lib).encode()
     except OSError:
         return False
 

@@ -22,6 +22,7 @@ which does the rest. Standard library only, and nothing of it that looks up user
 # Started once a grading, and pathlib would double the time that it takes to start.
 
 import base64
+import contextlib
 import ctypes
 import errno
 import json
@@ -33,9 +34,9 @@ from typing import Any
 
 from hc_ray.sandboxes.inside import processes, rights
 from hc_ray.sandboxes.inside.grading import byte_code, grade, interpreters, newcomers, seals
+from hc_ray.sandboxes.inside.grading.interpreters import BYTE_CODE
 
 TESTS, LOGS = "/tests", "/logs"
-BYTE_CODE = f"{TESTS}/.byte-code"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 0x20000, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
@@ -130,15 +131,29 @@ def end_all() -> None:
         raise OSError(errno.EBUSY, "what was started here does not end")
 
 
-def make_room(trees: "list[str]") -> None:
+def make_room(trees: "list[str]") -> "list[str]":
     """Where Python would make a folder for byte code, have one: a service that imports a module for the first time
-    changes no folder of modules then."""
-    wanted = {os.path.dirname(path) for path, _ in seals.walk(trees) if path.endswith(".py")}
-    for folder in wanted:
-        try:
-            os.mkdir(f"{folder}/__pycache__")
-        except OSError:
-            continue
+    changes no folder of modules then. These folders."""
+    rooms = sorted({f"{os.path.dirname(path)}/__pycache__" for path, _ in seals.walk(trees) if path.endswith(".py")})
+    for room in rooms:
+        with contextlib.suppress(OSError):
+            if os.path.islink(room) or os.path.isfile(room):
+                os.unlink(room)
+            os.mkdir(room)
+    return rooms
+
+
+def cover(rooms: "list[str]") -> None:
+    """Have Pythons find our byte code, and nobody else's, also before they read the way in. Whoever takes a folder away
+    from under ours changes the one above, which is watched."""
+    libc = rights.libc()
+    for room in rooms:
+        own = f"{BYTE_CODE}{os.path.dirname(room)}"
+        os.makedirs(own, exist_ok=True)
+        there = os.open(room, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        if libc.mount(own.encode(), f"/proc/self/fd/{there}".encode(), None, MS_BIND, None) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), room)
+        os.close(there)
 
 
 def run(order: "dict[str, Any]") -> "dict[str, Any]":
@@ -147,14 +162,19 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     prepared unless ``sites`` say where the witness goes, and then whether the ``seals`` hold) or ``look`` (what lies at
     some ``paths``)."""
     hide(order.get("room", 1 << 20))
+    os.makedirs(BYTE_CODE)
+    for packed in order.get("byte_code", ()):
+        byte_code.unpack(packed, BYTE_CODE)
+    try:
+        cover(order.get("rooms", ()))
+    except OSError as error:
+        return {"error": f"what is beside modules cannot be covered: {error}"}
     give_up()
     if order["do"] == "look":
         return {"looks": [seals.look(path) for path in order["paths"]]}
     os.environ.clear()
     # Byte code that lies beside a module could be anybody's, whatever the module's text says.
     os.environ.update({**order["environ"], "PYTHONPYCACHEPREFIX": BYTE_CODE})
-    for packed in order["byte_code"]:
-        byte_code.unpack(packed, BYTE_CODE)
     if order["do"] == "prepare":
         try:
             return prepare(order)
@@ -162,8 +182,8 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
             return {"error": f"what is not carried cannot be put right: {error}"}
     for name, (content, executable) in order["tests"].items():
         write(os.path.join(TESTS, name), content, 0o755 if executable else 0o644)
-    if "sites" in order:
-        interpreters.lend(order["sites"], order["lib"])
+    for sites in order.get("sites", ()):
+        interpreters.lend(sites, order["lib"])
     try:
         come = newcomers.Newcomers(order["come"])
     except OSError as error:
@@ -190,8 +210,9 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         if asked.pop("ldconfig"):
             probe.remember_libraries()
             end_all()
-    interpreters.lend(order["sites"], order["lib"])
-    make_room(order["whole"])
+    for sites in order["sites"]:
+        interpreters.lend(sites, order["lib"])
+    rooms = make_room(order["whole"])
     settle()
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
     found = seals.seal([*order["sealed"], *ways_in, *seals.DEVICES, *seals.STREAMS, NAMES])
@@ -206,7 +227,7 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     odd = [path for path in (*seals.DEVICES, *seals.STREAMS) if not seals.is_device(path)]
     resolved = probe.probe({**asked, "lent": True}) if asked else None
     end_all()
-    return {"seals": found, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved}
+    return {"seals": found, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved, "rooms": rooms}
 
 
 def main() -> None:
