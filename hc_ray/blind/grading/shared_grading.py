@@ -51,6 +51,8 @@ class Grading:
         self._looks = Looks(tests, spec.env, self._key, untouched.fresh, [PYTEST_PURE])
         self._contents = Contents()
         self._handed_in: set[str] = set()
+        self._own: set[str] = set()
+        """What the candidate brings and the image lacks."""
 
     async def fields(self, terms: verify.Terms, *, careful: bool) -> dict[str, Any]:
         """The verdict's fields. ``careful``: look for what was tampered with; an untouched sandbox needs no look."""
@@ -105,6 +107,7 @@ class Grading:
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
             # judged by what it resolves.
             self._handed_in = {*kept.members, *kept.deleted, *contents.folders, "/etc/ld.so.cache"}
+            self._own = {*contents.members} - {*image.exists}
             return carried, image, {} if carried.tampered else await _put_right(untouched, contents, kept, image)
 
         return await self.untouched.ask(look)
@@ -161,7 +164,8 @@ class Grading:
         since they began, also that which is again as it was."""
         looked_at = await self.sandbox.changes(partial(self._matters, watched))
         known = {*self._handed_in, *looked_at.added}
-        return watched.moved(looked_at) | {path for path in late if path not in known and watched.was_to_stay(path)}
+        moved = watched.moved(looked_at) | {path for path in late if path not in known and watched.was_to_stay(path)}
+        return moved | watched.exchanged({*late}) - {*self._own, *looked_at.added}
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
@@ -232,6 +236,12 @@ class _Watched:
         """Whether this path may not change for a moment. Names come into folders (they end in a slash) honestly, but
         for those of modules."""
         return self.looks_at(path) if not path.endswith("/") else below(path.rstrip("/"), self._whole)
+
+    def exchanged(self, late: set[str]) -> set[str]:
+        """Folders of code in whose place another may have been for a moment: who moves one changes it and the one
+        above. Names that come into one honestly change it alone."""
+        folders = {path.rstrip("/") for path in late if path.endswith("/")}
+        return {path for path in folders if posixpath.dirname(path) in folders and self.looks_at(path)}
 
     def moved(self, changes: Changes) -> set[str]:
         """What of the changes matters: of code that lies where nobody looks for more, what the image has."""
