@@ -13,7 +13,7 @@ Outs = Annotated[list[str], Argument(metavar="OUT...", help="Sweep directories."
 
 
 def best(outs: Outs, as_json: Json = False) -> None:
-    """Rank the configs of one or several sweeps of a dataset by what they did on dev: pass rate, then tokens."""
+    """Rank the configs of sweeps by what they did on dev. First by pass rate, then by tokens; of one dataset."""
     from hc_ray.reports import best as configs
 
     found = configs.best({out: sweep_store(out) for out in outs})
@@ -50,7 +50,7 @@ def stats(outs: Outs, as_json: Json = False) -> None:
 def export_best(
     outs: Outs, to: Annotated[str, Option("--out", "-o", help="The new file.")] = "best.yaml", as_json: Json = False
 ) -> None:
-    """Write the best config of one or several sweeps of a dataset as a file that `hc-ray sweep --from` starts at."""
+    """Write the best config of sweeps of one dataset. `hc-ray sweep --from` starts at that file."""
     import yaml
 
     from hc_ray.reports.best import exported

@@ -45,7 +45,7 @@ def monitor(
         bool, Option("--approve", help="Approve what is not refused, past the user's permissions: for sandboxes.")
     ] = False,
 ) -> int:
-    """Look at one action of a coding agent before it is done, by the rules that hc-ray's own agent keeps."""
+    """Look at one action of a coding agent before it is done. The rules are those that hc-ray's own agent keeps."""
     from hc_ray.agent.claude_hook import answer
 
     if not hook:

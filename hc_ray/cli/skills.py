@@ -14,7 +14,7 @@ def export(
     force: Annotated[bool, Option("--force", help="Replace files that differ.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write hc-ray's roles as Agent Skills: testgen, decomposer, evaluator, meta-reasoner."""
+    """Write hc-ray's roles as Agent Skills. They are testgen, decomposer, evaluator and meta-reasoner."""
     from hc_ray.cli import claude_skills
 
     written = claude_skills.export(claude, force=force)

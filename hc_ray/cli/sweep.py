@@ -155,7 +155,7 @@ def climb(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int | None:
-    """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
+    """Improve the settings of hc step by step. Changes are proposed, raced on dev tasks and accepted or reverted."""
     from hc_ray_actors.jobs.climb import stored_settings
 
     settings = _settings(config, given, set_, resume=resume, stored=stored_settings, default="climb")

@@ -50,6 +50,13 @@ def test_help_loads_nothing_heavy():
     assert ran(sys.executable, "-m", "hc_ray", "--help", check=True).stdout == help_.removesuffix("LOADED []\n")
 
 
+@pytest.mark.parametrize("group", [[], ["export"], ["skills"], ["engine"], ["tasks"], ["models"]])
+def test_a_list_of_commands_cuts_no_sentence_short(group, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run([*group, "--help"]) == 0
+    assert not [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ") and line.endswith("...")]
+
+
 @pytest.mark.parametrize(("arguments", "says"), [
     (["swep"], "sweep"),
     (["sweep", "--frobnicate"], "--frobnicate"),
