@@ -60,6 +60,9 @@ class MlflowTracker:
             new = self._sqlite if self._sqlite and not self._sqlite.exists() else None
             if new and first.exists():
                 _copy(first, new)
+            if new and not new.exists():  # of half its tables MLflow never makes a whole database
+                with _whole(new) as part:
+                    MlflowClient(tracking_uri=f"sqlite:///{part}")
             MlflowClient(tracking_uri=self._uri)
             if new and not first.exists():
                 _copy(new, first)
@@ -140,12 +143,21 @@ class MlflowTracker:
 
 def _copy(database: Path, to: Path) -> None:
     """A whole copy or none, in which case MLflow makes the tables itself."""
-    part = to.with_name(f"{to.name}.{os.getpid()}")
-    with suppress(OSError, sqlite3.Error):
+    with suppress(OSError, sqlite3.Error), _whole(to) as part:
         source = f"{database.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(source, uri=True)) as here, closing(sqlite3.connect(part)) as there:
             here.backup(there)
-        part.replace(to)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file beside, which takes the path's place if the block ends well, and else goes."""
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _bring(

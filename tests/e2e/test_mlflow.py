@@ -249,6 +249,21 @@ class Silent:
         """It has ended."""
 
 
+def test_a_database_whose_making_broke_off_is_made_anew(tmp_path, monkeypatch):
+    def breaks_off(tracking_uri):
+        with closing(sqlite3.connect(tracking_uri.removeprefix("sqlite:///"))) as half:
+            half.execute("CREATE TABLE _alembic_tmp_latest_metrics (x)")
+        raise OSError("no space left on device")
+
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    with monkeypatch.context() as full, pytest.raises(OSError, match="no space"):
+        full.setattr("mlflow.MlflowClient", breaks_off)
+        tracker_at(tmp_path).prepare()
+    assert [path.name for path in tmp_path.glob("mlflow.db*")] == ["mlflow.db.lock"]
+    tracker_at(tmp_path).prepare()
+    assert client_of(tmp_path).search_experiments() and list(tmp_path.glob("mlflow-*.db"))
+
+
 def test_each_ui_has_a_log_of_its_own_which_stays_where_it_did_not_come_up(tmp_path, monkeypatch):
     monkeypatch.setattr("hc_ray.engines.server.ServerProcess", Silent)
     (tmp_path / "mlflow.db").touch()
