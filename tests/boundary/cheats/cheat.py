@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from tests.fakes.tars import Member, make_tar
 
-OWN, IMPORTS, WORKDIR, SHELL, ISOLATED = "own", "imports", "workdir", "shell", "isolated"
+OWN, IMPORTS, WORKDIR, SHELL, ISOLATED, AS_USER = "own", "imports", "workdir", "shell", "isolated", "user"
 TASKS = {
     OWN: "our own: the tests run the candidate in a child process",
     IMPORTS: "foreign: the tests import the candidate",
     WORKDIR: "foreign: the tests import the candidate and are copied into its folder",
     SHELL: "foreign: a shell script imports the candidate and writes the reward, without pytest",
     ISOLATED: "foreign: as the last, by a Python that reads no variables (python3 -I)",
+    AS_USER: "foreign: as `shell`, but the script runs the candidate as another user",
 }
 FAILS, GETS_THROUGH = False, True
 RIGHT = "def backwards(text):\n    return text[::-1]\n"
@@ -48,6 +49,9 @@ FOREIGN_TESTS: dict[str, dict[str, str]] = {
         "test_outputs.py": IMPORTING_TEST,
     },
     SHELL: {"test.sh": _SHELL.format("python3 -c '")},
+    AS_USER: {
+        "test.sh": _SHELL.format("setpriv --reuid 65534 --clear-groups python3 -c 'import time; time.sleep(0.3); ")
+    },
     ISOLATED: {"test.sh": _SHELL.format('python3 -I -c \'import sys; sys.path.insert(0, "/app"); ')},
 }
 

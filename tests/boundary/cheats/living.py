@@ -1,7 +1,7 @@
 """Cheats that only shared grading makes possible: root processes of the candidate that live on while the tests run in
 their own sandbox. Each is a daemon in Python that has left its session; none of them solves the task."""
 
-from tests.boundary.cheats.cheat import FAILS, IMPORTS, ISOLATED, LEAVES_WRONG, SHELL, Cheat
+from tests.boundary.cheats.cheat import AS_USER, FAILS, IMPORTS, ISOLATED, LEAVES_WRONG, SHELL, Cheat
 
 
 def _daemon(code: str, before: str = "") -> str:
@@ -40,6 +40,19 @@ def pytest_runtest_makereport(item, call):
 def reward():
     tried(os.makedirs, "/logs/verifier")
     tried(write, "/logs/verifier/reward.txt", "1")
+"""
+_AS_ANOTHER = """
+os.setuid(65534)
+os.execv(sys.executable, ["python3", "-c", '''
+import glob
+while True:
+    for path in glob.glob("/proc/[0-9]*/root/logs/verifier"):
+        try:
+            with open(path + "/reward.json", "w") as file:
+                file.write('{"reward": 1}')
+        except OSError:
+            pass
+'''])
 """
 _OVERWRITES = """
 while True:
@@ -309,6 +322,8 @@ def _lives(name: str, does: str, script: str, *more: str) -> Cheat:
 
 CHEATS = (
     _lives("tests overwritten by root", "a daemon rewrites /tests and the reward for ever", _daemon(_OVERWRITES)),
+    _lives("the reward by a user of the tests", "a daemon has the reach of what the tests run as its user",
+           _daemon(_AS_ANOTHER), AS_USER),
     _lives("tests renamed and put back", "a daemon exchanges /tests and /logs for its own, and back, for ever",
            _daemon(_SWAPS)),
     _lives("python3 replaced while tested", "a daemon exchanges the interpreter for a script, and back, for ever",

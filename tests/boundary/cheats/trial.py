@@ -16,7 +16,7 @@ from hc_ray.domain.ports import HandsOver, SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
 from hc_ray_actors.driver.task_choice import with_grading
-from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, ISOLATED, OWN, RIGHT, SHELL, WRONG, Cheat, packed
+from tests.boundary.cheats.cheat import AS_USER, FILE, FOREIGN_TESTS, ISOLATED, OWN, RIGHT, SHELL, WRONG, Cheat, packed
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
@@ -37,7 +37,7 @@ for path, text in json.load(sys.stdin).items():
 """
 _ALWAYS_ON = {
     "tests renamed and put back": SHELL, "the verifier killed by root": SHELL, "hidden tests read by root": SHELL,
-    "byte code replaced while tested": ISOLATED,
+    "byte code replaced while tested": ISOLATED, "the reward by a user of the tests": AS_USER,
 }  # fmt: skip
 HONEST, IDLE = Cheat("honest", "", {"/app/backwards.py": RIGHT}), Cheat("idle", "", {"/app/backwards.py": WRONG})
 

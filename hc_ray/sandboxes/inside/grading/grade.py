@@ -104,10 +104,11 @@ def run(
     if beside is not None:
         tests.watch.register(*beside)
     code, timed_out = tests.to_its_end()
+    owners = {os.geteuid(), *([user.uid] if user is not None else [])}
     return {
         "exit": code,
         "timed_out": timed_out,
-        "rewards": {name: _reward(f"{logs}/{name}") for name in REWARDS},
+        "rewards": {name: _reward(f"{logs}/{name}", owners) for name in REWARDS},
         "witness": tests.messages,
         "output": base64.b64encode(tests.head + tests.tail).decode(),
     }
@@ -122,14 +123,15 @@ def _text(path: str) -> str:
 
 
 def _fresh_logs(logs: str) -> None:
-    """Harbor's log folders, open to every user, real folders and without a reward of before."""
+    """Harbor's log folders, open to every user, but not what others lay there; real folders, without a reward of
+    before."""
     above = os.path.dirname(logs)
     for folder in (above, logs, f"{above}/agent", f"{above}/artifacts"):
         if os.path.islink(folder) or (os.path.exists(folder) and not os.path.isdir(folder)):
             os.unlink(folder)
         os.makedirs(folder, exist_ok=True)
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o777)
+            os.chmod(folder, 0o1777)
     for path in (f"{logs}/{name}" for name in REWARDS):
         if os.path.isdir(path) and not os.path.islink(path):
             import shutil
@@ -146,8 +148,9 @@ def _message(raw: bytes) -> Any:
         return {"type": "garbled"}
 
 
-def _reward(path: str) -> str | None:
-    """A reward file, base64; None where there is none. Anything but a regular file of sane size counts as empty."""
+def _reward(path: str, owners: set[int]) -> str | None:
+    """A reward file, base64; None where there is none. Anything but a regular file of sane size counts as empty, and so
+    does one of another user: the folder is open to all, also to those as whom the tests run what they test."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -155,7 +158,8 @@ def _reward(path: str) -> str | None:
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in owners:
             return ""
         content = file.read(REWARD_LIMIT + 1)
     return base64.b64encode(content).decode() if len(content) <= REWARD_LIMIT else ""
