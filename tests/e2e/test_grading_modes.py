@@ -184,26 +184,28 @@ async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
-PARTS = "/usr/lib/judge/parts"
 EXCHANGES = (
-    f"cp -a {PARTS} {PARTS}.new; rm -r {PARTS}; mv {PARTS}.new {PARTS}; mkdir /app/parts; echo 1 > /app/parts/says; ("
-    f"until [ -e /app/begun ]; do sleep 0.02; done; mv {PARTS} {PARTS}.old; mv /app/parts {PARTS}; touch /app/ended; "
-    f"until [ -e /app/read ]; do sleep 0.02; done; mv {PARTS} /app/parts; mv {PARTS}.old {PARTS}; touch /app/over) "
+    "cp -a PARTS PARTS.new; rm -r PARTS; mv PARTS.new PARTS; mkdir /app/parts; echo 1 > /app/parts/says; ("
+    "until [ -e /app/begun ]; do sleep 0.02; done; mv PARTS PARTS.old; mv /app/parts PARTS; touch /app/ended; "
+    "until [ -e /app/read ]; do sleep 0.02; done; mv PARTS /app/parts; mv PARTS.old PARTS; touch /app/over) "
     "</dev/null >/dev/null 2>&1 &"
 )
+JUDGE = "/opt/judge/bin/judge"
 
 
-async def test_a_folder_of_code_that_another_stands_in_for_while_the_tests_read_it_voids_them(places, ground):
-    image = f"FROM python:3.11-slim-bookworm\nRUN mkdir -p {PARTS} && echo 0 > {PARTS}/says\nWORKDIR /app\n"
-    reads = (
-        f"cat {PARTS}/says > /logs/verifier/reward.txt; touch /app/read; until [ -e /app/over ]; do sleep 0.02; done"
+@pytest.mark.parametrize("parts", ["/usr/lib/judge/parts", "/opt/judge/lib/parts"])
+async def test_a_folder_of_code_that_another_stands_in_for_while_the_tests_read_it_voids_them(places, ground, parts):
+    image = (
+        f"FROM python:3.11-slim-bookworm\nRUN mkdir -p {parts} /opt/judge/bin && echo 0 > {parts}/says"
+        f" && printf '#!/bin/sh\\ncat {parts}/says' > {JUDGE} && chmod 755 {JUDGE}\nWORKDIR /app\n"
     )
+    reads = f"{JUDGE} > /logs/verifier/reward.txt; touch /app/read; until [ -e /app/over ]; do sleep 0.02; done"
     task = sealed_task(ground, toml=SHARED, dockerfile=image, tests={"test.sh": f"{WAITS}{reads}\n"})
     sandbox = await places[0].create(task, "exchanges")
-    await sandbox.exec(["bash", "-c", EXCHANGES], timeout=30)
+    await sandbox.exec(["bash", "-c", EXCHANGES.replace("PARTS", parts)], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
-    assert (verdict.cause, verdict.tampered) == ("tampered", (PARTS,)), verdict
+    assert verdict.cause == "tampered" and parts.startswith(verdict.tampered), verdict
 
 
 UNPACKED = """FROM python:3.11-slim-bookworm

@@ -205,7 +205,7 @@ class _Watched:
         self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
         self._folders |= {folder for python in image.pythons for folder in python.order}
         self._files = image.trusted_files()
-        near = {*self._folders, *self._whole, *(posixpath.dirname(file) for file in self._files)}
+        near = {*self._folders, *self._whole, *self._grounds, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
         self._homes = set(image.homes)
         self._settings = {*IN_HOMES, *(f".{name}" for name in image.programs)}
