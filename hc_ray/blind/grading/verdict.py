@@ -59,6 +59,9 @@ class Empty(Malformed):
     """One that holds nothing at all."""
 
 
+_EMPTY = "{} is empty, or no file of the user that test.sh runs as"
+
+
 def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, float] | None:
     """Harbor's rules: ``reward.json`` (flat, finite numbers) before ``reward.txt`` (one number). None where there is
     neither. Raises ``Malformed``: unlike Harbor for booleans in the JSON file, like Harbor for strings, NaN and the
@@ -68,7 +71,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
     if text_file is None:
         return None
     if not text_file:
-        raise Empty("reward.txt is empty")
+        raise Empty(_EMPTY.format("reward.txt"))
     try:
         value = float(text_file.decode())
     except ValueError:
@@ -78,7 +81,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
 
 def _json_rewards(content: bytes) -> dict[str, float]:
     if not content:
-        raise Empty("reward.json is empty")
+        raise Empty(_EMPTY.format("reward.json"))
     try:
         data = json.loads(content.decode())
     except (ValueError, RecursionError):
