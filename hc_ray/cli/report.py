@@ -60,15 +60,17 @@ def report(
     else:
         summary = reports.summarise_several(stores)
     write = write or (out[0] if len(out) == 1 else None)
-    if write:
-        reports.leave(SweepStore(write), summary, climb_html if climbs else reports.html)
-    if as_json:
-        return print_json(summary)
-    if climbs:
-        tell(*climb_sections(summary))
-    else:
-        tell(*report_sections(summary, out=out[0] if len(out) == 1 else "OUT"))
-    if write:
+    try:
+        if as_json:
+            print_json(summary)
+        elif climbs:
+            tell(*climb_sections(summary))
+        else:
+            tell(*report_sections(summary, out=out[0] if len(out) == 1 else "OUT"))
+    finally:  # who reads only the first lines of it closes the pipe
+        if write:
+            reports.leave(SweepStore(write), summary, climb_html if climbs else reports.html)
+    if write and not as_json:
         say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
 
 

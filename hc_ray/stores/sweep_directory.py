@@ -91,7 +91,7 @@ class SweepStore:
         except OSError as fault:
             if fault.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreError(f"{self.root}: the disk is full: could not {doing}; free some space") from fault
-            raise StoreError(f"{self.root}: could not {doing}: {fault}") from fault
+            raise StoreError(f"{self.root}: could not {doing}: {fault.strerror or fault}") from fault
 
     def sync(self, path: str) -> None:
         """Let a file outlast a power cut that was written as one that need not. Raises ``StoreError``."""

@@ -50,6 +50,16 @@ def test_help_loads_nothing_heavy():
     assert ran(sys.executable, "-m", "hc_ray", "--help", check=True).stdout == help_.removesuffix("LOADED []\n")
 
 
+@pytest.mark.parametrize(("more", "shown"), [([], "blind pass"), (["--json"], '"configs"')])
+def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sweep, capsys):
+    (sweep / "report.json").unlink(missing_ok=True)
+    (sweep / "report.json").mkdir()
+    assert cli.run(["report", str(sweep), *more]) == 2
+    told = capsys.readouterr()
+    assert shown in told.out and "Also written" not in told.out
+    assert told.err == f"hc-ray: {sweep}: could not write report.json: Is a directory\n"
+
+
 @pytest.mark.parametrize("group", [[], ["export"], ["skills"], ["engine"], ["tasks"], ["models"]])
 def test_a_list_of_commands_cuts_no_sentence_short(group, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
