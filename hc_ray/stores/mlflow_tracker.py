@@ -5,6 +5,7 @@ What was not measured is not logged. MLflow is imported on first use, its teleme
 
 import json
 import os
+import secrets
 import sqlite3
 import time
 from collections import Counter
@@ -152,7 +153,7 @@ def _copy(database: Path, to: Path) -> None:
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
     """A file beside, which takes the path's place if the block ends well, and else goes."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")  # MLflow remembers databases by their paths
     try:
         yield part
         part.replace(path)

@@ -262,6 +262,11 @@ def test_a_database_whose_making_broke_off_is_made_anew(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.glob("mlflow.db*")] == ["mlflow.db.lock"]
     tracker_at(tmp_path).prepare()
     assert client_of(tmp_path).search_experiments() and list(tmp_path.glob("mlflow-*.db"))
+    (tmp_path / "mlflow.db").unlink()
+    for copy in tmp_path.glob("mlflow-*.db"):
+        copy.unlink()
+    tracker_at(tmp_path).prepare()
+    assert (tmp_path / "mlflow.db").stat().st_size, "made again in the same process"
 
 
 def test_each_ui_has_a_log_of_its_own_which_stays_where_it_did_not_come_up(tmp_path, monkeypatch):
