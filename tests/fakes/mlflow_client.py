@@ -1,5 +1,6 @@
 """MLflow's client without a store: it answers as an empty one would, and keeps what it is told."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ class MlflowCalls:
         self.told: list[tuple[str, Any]] = []
 
     def client(self, tracking_uri: str) -> "_Client":
+        Path(tracking_uri.removeprefix("sqlite:///")).touch()
         return _Client(self.told)
 
 
