@@ -123,15 +123,15 @@ def _text(path: str) -> str:
 
 
 def _fresh_logs(logs: str) -> None:
-    """Harbor's log folders, open to every user, but not what others lay there; real folders, without a reward of
-    before."""
+    """Harbor's log folders, real ones that are open to every user, without a reward of before. Where the reward will
+    lie, nobody removes what others wrote."""
     above = os.path.dirname(logs)
     for folder in (above, logs, f"{above}/agent", f"{above}/artifacts"):
         if os.path.islink(folder) or (os.path.exists(folder) and not os.path.isdir(folder)):
             os.unlink(folder)
         os.makedirs(folder, exist_ok=True)
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o1777)
+            os.chmod(folder, 0o1777 if folder in (above, logs) else 0o777)
     for path in (f"{logs}/{name}" for name in REWARDS):
         if os.path.isdir(path) and not os.path.islink(path):
             import shutil
