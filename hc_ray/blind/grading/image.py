@@ -141,7 +141,6 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
 
 
 def _places(python: Python) -> dict[str, Any]:
-    fixed = [
-        folder for folder in python.path if folder not in python.installed and folder != RUNNER_LIB
-    ]  # the witness's, named between the two looks
+    # Between the two looks the witness's folder is named.
+    fixed = [folder for folder in python.path if folder not in {*python.installed, RUNNER_LIB}]
     return {"path": fixed, "prefix": python.prefix, "base": python.base, "stdlib": python.stdlib, "sites": python.sites}

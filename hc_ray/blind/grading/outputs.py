@@ -11,6 +11,7 @@ from hc_ray.domain.value import Value
 
 FOLDER, LOOKS = "outputs", "looks.jsonl"
 REFERENCE = "reference"
+"""In the place of a submission's digest: see ``output_file``."""
 
 
 class Unsealed(Value):

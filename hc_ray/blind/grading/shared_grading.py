@@ -61,10 +61,7 @@ class Grading:
         if carried.tampered:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image)
-        lent = {
-            "sites": [(*python.sites, *python.user) for python in image.pythons],
-            "lib": RUNNER_LIB,
-        }
+        lent = {"sites": [(*python.sites, *python.user) for python in image.pythons], "lib": RUNNER_LIB}
         prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
