@@ -146,6 +146,13 @@ class SlotUse(_Event):
     """Seconds of commands or gradings that waited for a slot."""
 
 
+OWN = ("driver", "actor ")
+"""Kinds of processes that are hc-ray's own begin like this."""
+RAY_INSIDE = "Ray within hc-ray's processes"
+"""What Ray's own threads use in the driver and in actors. Most of it is its look for signals, a hundred times a second
+in each actor's first thread, in which nothing else runs once it is there (``CoreWorker::RunTaskExecutionLoop``)."""
+
+
 class ProcessorUse(_Event):
     """Processor seconds of the driver's machine during the last ``seconds``, by what its processes are."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from hc_ray.domain.events import ProcessorUse
+from hc_ray.domain.events import OWN, RAY_INSIDE, ProcessorUse
 
 LOOK_SECONDS = 10.0
 SANDBOXES = "tests and commands"
@@ -20,6 +20,8 @@ ORPHANS = "processes that ended with their sandbox"
 _WHOLE = (OTHER, "Ray", "Docker", "engine")
 """Kinds that what they start belongs to, too."""
 _ACTORS = ("Engine", "Sandboxes", "Verifiers", "Trials", "Tracker")
+_LOOP, _ACTOR = b"worker.io", b"ray::"
+"""Names of threads: one that each process has which Ray works in, and how those of an actor's own begin."""
 _DAEMONS = {
     "raylet": "Ray", "gcs_server": "Ray", "ray/dashboard/": "Ray", "ray/_private/": "Ray", "ray::": "Ray",
     "dockerd": "Docker", "containerd": "Docker",
@@ -57,17 +59,23 @@ class ProcessorMeter:
         self._look, self._own = look or all_processes, own
         self._last: dict[_Id, Process] = {}
         self._kinds: dict[_Id, str] = {}
+        self._inside: dict[_Id, dict[int, int]] = {}
         self.since()
 
     def since(self) -> dict[str, float]:
         """By kind; what used nothing is left out."""
         processes = {process.id: process for process in self._look()}
         self._kinds = _kinds(processes, self._kinds, self._own())
-        counted = self._counted_before(processes)
+        counted, before = self._counted_before(processes), self._inside
+        self._inside = {id_: ray_threads(id_[0]) for id_, kind in self._kinds.items() if kind.startswith(OWN)}
         ticks: defaultdict[str, int] = defaultdict(int)
         for id_, process in processes.items():
             last, kind = self._last.get(id_), self._kinds[id_]
-            ticks[kind] += process.own - (last.own if last else 0)
+            # What was used before a thread was first seen is hc-ray's: an actor's start, in its first thread.
+            known = before.get(id_, {})
+            inside = sum(used - known.get(thread, used) for thread, used in self._inside.get(id_, {}).items())
+            ticks[RAY_INSIDE] += inside
+            ticks[kind] += process.own - (last.own if last else 0) - inside
             of_children = ORPHANS if process.pid == 1 else kind if kind in _WHOLE else SANDBOXES
             ticks[of_children] += max(0, process.reaped - (last.reaped if last else 0) - counted[id_])
         self._last = processes
@@ -148,9 +156,32 @@ def all_processes() -> list[Process]:
     for name in os.listdir("/proc"):  # noqa: PTH208 (hundreds of Path objects a look)
         if name.isdigit():
             try:
-                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                _, fields = _stat(f"/proc/{name}")
             except OSError:
                 continue
             found.append(Process(int(name), int(fields[19]), int(fields[1]), int(fields[11]) + int(fields[12]),
                                   int(fields[13]) + int(fields[14])))  # fmt: skip
     return found
+
+
+def ray_threads(pid: int) -> dict[int, int]:
+    """Clock ticks of each of Ray's threads in a process; none where it has none, or is gone. They are those that bear a
+    name of their own (Python's have their process's), and the first one of an actor."""
+    found: dict[int, tuple[bytes, int]] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                comm, fields = _stat(f"/proc/{pid}/task/{name}")
+                found[int(name)] = comm, int(fields[11]) + int(fields[12])
+    if not any(comm == _LOOP for comm, _ in found.values()):
+        return {}
+    first, _ = found.get(pid, (b"", 0))
+    actor = first.startswith(_ACTOR)
+    return {thread: used for thread, (comm, used) in found.items()
+            if (actor and thread == pid) or not (comm == first or comm.startswith(_ACTOR))}  # fmt: skip
+
+
+def _stat(folder: str) -> tuple[bytes, list[bytes]]:
+    """The name of a process or thread, and what the kernel says of it after that."""
+    told, _, fields = Path(f"{folder}/stat").read_bytes().rpartition(b")")
+    return told.partition(b"(")[2], fields.split()

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hc_ray.domain.events import OWN, RAY_INSIDE
 from hc_ray.domain.ports import Store
 
 WAITED = {
@@ -16,8 +17,6 @@ WAITED = {
     "trials": "trials",
 }
 """What a free slot waited for, in words."""
-OWN = ("driver", "actor ")
-"""Kinds of processes that are hc-ray's own begin like this."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
 _BARS = 120
 _COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
@@ -121,6 +120,7 @@ def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "cores": spans[-1]["cores"],
         "used": cores,
         "own": sum(spent for kind, spent in cores.items() if kind.startswith(OWN)),
+        "own_with_ray": sum(spent for kind, spent in cores.items() if kind.startswith((*OWN, RAY_INSIDE))),
     }
 
 
@@ -170,6 +170,8 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
         lines.append(" ".join(told))
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
-        lines.append(f"Cores in use while the trials ran, of {processors['cores']} on the driver's machine: {kinds}; "
-                     f"hc-ray itself {processors['own']:.2f}.")  # fmt: skip
+        lines.append(
+            f"Cores in use while the trials ran, of {processors['cores']} on the driver's machine: {kinds}; hc-ray "
+            f"itself {processors['own']:.2f}, {processors['own_with_ray']:.2f} with Ray's threads in its processes."
+        )
     return lines

@@ -15,7 +15,7 @@ from tests.fakes.sweeps import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 SCRIPT = '''
-import asyncio, json, os, signal, subprocess, sys, time
+import asyncio, json, os, signal, subprocess, sys, threading, time
 from pathlib import Path
 from hc_ray_actors import cluster, ray_cluster
 ray_cluster._environment()
@@ -24,6 +24,7 @@ from ray._private.utils import publish_error_to_driver
 from ray.cluster_utils import Cluster
 from hc_ray.domain.config import EngineConfig
 from hc_ray_actors.engine_places import spawn_engine
+from hc_ray.machine.processor_use import ray_threads
 from hc_ray_actors.ray_token import derived_key
 from tests.fakes.launched import COMMAND, listed
 
@@ -46,6 +47,11 @@ class Whereabouts:
 
     async def process(self):
         return os.getpid()
+
+    async def ours(self):
+        # Where a method of an actor runs, and whether that is one of Ray's threads; so of the first one.
+        own = ray_threads(os.getpid())
+        return threading.get_native_id() in own, os.getpid() in own, len(own)
 
     async def priority(self):
         return os.getpriority(os.PRIO_PROCESS, 0)
@@ -110,7 +116,7 @@ try:
         "stand": asyncio.run(stand(actors)), "processes": asyncio.run(processes(actors)),
         "other": of_another_driver(nodes.address), "own": os.getpriority(os.PRIO_PROCESS, 0),
         "servers": asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1))),
-        "heard": heard(nodes.address),
+        "heard": heard(nodes.address), "ours": asyncio.run(elsewhere.ours()), "driver": len(ray_threads(os.getpid())),
     }))
 finally:
     if crew is not None:
@@ -147,6 +153,11 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
 def test_of_the_actors_on_a_drivers_node_those_that_are_its_own_are_known(told):
     other, own = told["other"]
     assert own == told["processes"] and other not in own, "one was started on the other node, too"
+
+
+def test_rays_threads_in_an_actor_and_in_a_driver_are_known_from_those_that_run_what_is_ours(told):
+    runs_in_one, first_is_one, all_in_actor = told["ours"]
+    assert first_is_one and not runs_in_one and min(all_in_actor, told["driver"]) > 5
 
 
 def test_what_ray_tells_of_its_own_is_not_on_standard_output_where_a_command_says_one_object(told):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hc_ray.domain.events import ProcessorUse
+from hc_ray.domain.events import RAY_INSIDE, ProcessorUse
 from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter, watch
 from hc_ray.reports.engine_use import engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
@@ -61,11 +61,11 @@ def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itse
     assert found is not None and found["engines"][0]["use"] is None
     assert "hc-ray engine bench" in engine_lines(found)[0]
     assert engine_use(stored(), {}) is None
-    used = {"engine": 15.0, "driver": 0.5, "actor Trials": 0.3, "tests and commands": 3.0}
+    used = {"engine": 15.0, "driver": 0.5, "actor Trials": 0.3, "tests and commands": 3.0, RAY_INSIDE: 0.2}
     span = {"type": "processor_use", "trial": "", "at": 1.0, "seconds": 10.0, "cores": 2, "used": used}
     found = engine_use(stored(account(10.0), span), {})
     assert found is not None and found["processors"]["own"] == pytest.approx(0.08)
-    assert "hc-ray itself 0.08" in engine_lines(found)[1]
+    assert "hc-ray itself 0.08, 0.10 with Ray's threads in its processes." in engine_lines(found)[1]
 
 
 METERED = """
@@ -108,6 +108,54 @@ def test_the_actors_of_another_sweep_are_other_processes():
     done = subprocess.run([sys.executable, "-c", ACTORS], check=True, capture_output=True)
     used = json.loads(done.stdout)
     assert 0.4 < used["actor Trials"] < 0.9 and used["other processes"] >= 0.4
+
+
+RAY_THREADS = """
+import json, subprocess, sys
+from hc_ray.machine.processor_use import ProcessorMeter
+busy = '''
+import sys, threading, time
+def work(name, seconds):
+    if name:
+        open("/proc/thread-self/comm", "w").write(name)
+    for _ in range(2):
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        done.wait()
+        go.wait()
+done, go = threading.Barrier(4), threading.Barrier(4)
+open("/proc/self/comm", "w").write("ray::Trials")
+for part in ("worker.io", 0.3), ("", 0.7):
+    threading.Thread(target=work, args=part, daemon=True).start()
+def tell():
+    for _ in range(2):
+        done.wait()
+        print(flush=True)
+        sys.stdin.readline()
+        go.wait()
+threading.Thread(target=tell).start()
+work("", 0.2)
+'''
+actors = []
+meter = ProcessorMeter(own=lambda: [actor.pid for actor in actors])
+actors.append(subprocess.Popen(["ray::Trials", "-c", busy], executable=sys.executable, stdin=-1, stdout=-1))
+told = []
+for _ in range(2):
+    actors[0].stdout.readline()
+    told.append(meter.since())
+    actors[0].stdin.write(b"\\n")
+    actors[0].stdin.flush()
+print(json.dumps(told))
+actors[0].communicate()
+"""
+
+
+def test_once_an_actor_has_begun_its_first_thread_and_those_with_names_of_their_own_are_rays():
+    done = subprocess.run([sys.executable, "-c", RAY_THREADS], check=True, capture_output=True)
+    begun, after = json.loads(done.stdout)
+    assert RAY_INSIDE not in begun and begun["actor Trials"] > 1.1
+    assert 0.4 < after[RAY_INSIDE] < 0.65 < after["actor Trials"] < 0.9
 
 
 def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
