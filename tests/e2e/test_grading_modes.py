@@ -209,26 +209,26 @@ async def test_a_folder_of_code_that_another_stands_in_for_while_the_tests_read_
 
 
 UNPACKED = """FROM python:3.11-slim-bookworm
-RUN mkdir -p /opt/tool/bin /opt/tool/lib && printf '#!/bin/sh\\n. /opt/tool/lib/work\\n' > /opt/tool/bin/tool \\
-    && echo 'echo 0' > /opt/tool/lib/work && chmod 755 /opt/tool/bin/tool
+RUN mkdir -p AT/bin AT/lib && printf '#!/bin/sh\\n. AT/lib/work\\n' > AT/bin/tool \\
+    && echo 'echo 0' > AT/lib/work && chmod 755 AT/bin/tool
 WORKDIR /app
 """
-AT = "/opt/tool/lib/work"
 
 
-@pytest.mark.parametrize("does", [
-    f"cp -p {AT} /app/as; echo 'echo 1' > {AT}; touch -r /app/as {AT}",
-    f"exec 3<>{AT}; (until [ -e /app/begun ]; do sleep 0.1; done; echo 'echo 1' >&3; touch /app/ended) &>/dev/null &",
+@pytest.mark.parametrize(("at", "does"), [
+    ("/opt/tool", "cp -p {0} /app/as; echo 'echo 1' > {0}; touch -r /app/as {0}"),
+    ("/srv/kit/1.2", "exec 3<>{0}; (until [ -e /app/begun ]; do sleep 0.1; done; echo 'echo 1' >&3; touch /app/ended)"
+     " &>/dev/null &"),
 ], ids=["as large and as old as before", "while the tests run"])  # fmt: skip
-async def test_what_an_unpacked_program_stands_on_is_what_the_image_has(places, ground, does):
-    waits = WAITS if "begun" in does else ""
-    tests = {"test.sh": f"{waits}/opt/tool/bin/tool > /logs/verifier/reward.txt\n"}
-    task = sealed_task(ground, toml=SHARED, dockerfile=UNPACKED, tests=tests)
+async def test_what_an_unpacked_program_stands_on_is_what_the_image_has(places, ground, at, does):
+    work, waits = f"{at}/lib/work", WAITS if "begun" in does else ""
+    tests = {"test.sh": f"{waits}{at}/bin/tool > /logs/verifier/reward.txt\n"}
+    task = sealed_task(ground, toml=SHARED, dockerfile=UNPACKED.replace("AT", at), tests=tests)
     sandbox = await places[0].create(task, "changes")
-    await sandbox.exec(["bash", "-c", does], timeout=30)
+    await sandbox.exec(["bash", "-c", does.format(work)], timeout=30)
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
     verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
-    assert verdict.tampered == (AT,), verdict
+    assert verdict.tampered == (work,), verdict
 
 
 async def test_what_was_touched_and_is_as_before_is_compared_at_once_and_voids_nothing(places, ground):

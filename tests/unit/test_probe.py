@@ -210,13 +210,17 @@ def test_what_a_program_without_a_package_stands_on_lies_in_a_folder_of_its_name
     (tmp_path / "info" / "git.list").write_text("/usr/lib/git/helper\n")
     monkeypatch.setattr(packages, "_DATABASE", tmp_path)
     at = str(tmp_path)
-    for part in ("go/src", "go/conf", "go/lib64", "npm/lib", "tsc/lib", "python3/lib"):
+    for part in ("go/src", "go/conf", "go/lib64", "npm/lib", "tsc/lib", "python3/lib", "jdk/x/bin", "jdk/x/lib",
+                 "conda/bin/python3", "conda/lib", ".local/bin", ".local/lib", "dotnet/sdk"):  # fmt: skip
         (tmp_path / part).mkdir(parents=True)
     programs = {
         "go": ["/usr/bin/go", f"{at}/go/bin/go"], "npm": ["/usr/local/bin/npm", f"{at}/npm/bin/cli.js"],
-        "gcc-12": ["/usr/local/bin/gcc-12"], "git": ["/usr/bin/git"], "python3": [f"{at}/python3/bin/python3"],
+        "java": ["/usr/bin/java", f"{at}/jdk/x/bin/java"], "jq": [f"{at}/conda/bin/jq"], "rg": [f"{at}/.local/bin/rg"],
+        "dotnet": [f"{at}/dotnet/dotnet"], "gcc-12": ["/usr/local/bin/gcc-12"],
+        "git": ["/usr/bin/git"], "python3": [f"{at}/python3/bin/python3"],
     }  # fmt: skip
-    assert named.grounds(programs) == [f"{at}/{part}" for part in ("go/lib64", "go/src", "npm/lib")]
+    parts = ("dotnet/sdk", "go/lib64", "go/src", "jdk/x/bin", "jdk/x/lib", "npm/lib")
+    assert named.grounds(programs) == [f"{at}/{part}" for part in parts]
     its = [f"{at}/go/src/testing/testing.go", f"{at}/npm/lib/cli.js", "/usr/local/libexec/gcc/x/12/cc1"]
     others = ["/usr/lib/git/helper", f"{at}/tsc/lib/cli.js", f"{at}/python3/lib/x", "/etc/git/config",
               f"{at}/go/conf/x"]  # fmt: skip

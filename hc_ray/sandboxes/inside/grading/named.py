@@ -8,7 +8,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
-_CODE = re.compile(r"s?bin|lib[^/]*|src|pkg|include|node_modules")
+_CODE = re.compile(r"s?bin|lib[^/]*|src|pkg|include|node_modules|jmods|sdk|shared|host")
+_OF_ALL = re.compile(r"(/usr(/local)?|.*/\.local)?")
+"""Where programs of all kinds lie together."""
 _LINKS = 40
 _SCRIPT_LIMIT = 1 << 16
 
@@ -94,13 +96,20 @@ def _interpreter(path: str) -> list[str]:
 
 
 def grounds(programs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Folders of code that programs stand on which were unpacked or built: beside them, in a folder of their name.
-    Python's own are none. ``programs``: names to links on the way, last the real path."""
+    """Folders of code that programs stand on which were unpacked or built: in a folder of their name, or beside a
+    ``bin`` that is not everybody's. Python's own are none. ``programs``: names to links on the way, last the real
+    path."""
     found = set()
     for name, chain in programs.items():
-        stem = own_stem(name, chain)
-        if stem and (above := re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", posixpath.dirname(chain[-1]) + "/")):
-            found |= {f"{above[0]}/{part}" for part in _names(above[0]) if _CODE.fullmatch(part)}
+        if not (stem := own_stem(name, chain)):
+            continue
+        place = posixpath.dirname(chain[-1])
+        above = re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", place + "/")
+        roots = {above[0]} if above else set()
+        prefix, last = posixpath.split(place)
+        if last in ("bin", "sbin") and not _OF_ALL.fullmatch(prefix) and not any(map(_DRIVER.fullmatch, _names(place))):
+            roots.add(prefix)
+        found |= {f"{root}/{part}" for root in roots for part in _names(root) if _CODE.fullmatch(part)}
     return sorted(found)
 
 
