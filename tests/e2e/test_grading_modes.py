@@ -209,8 +209,7 @@ async def test_a_folder_of_code_that_another_stands_in_for_while_the_tests_read_
 
 
 UNPACKED = """FROM python:3.11-slim-bookworm
-RUN mkdir -p AT/bin AT/lib && printf '#!/bin/sh\\n. AT/lib/work\\n' > AT/bin/tool \\
-    && echo 'echo 0' > AT/lib/work && chmod 755 AT/bin/tool
+RUN mkdir -p AT/bin AT/lib && cp /bin/dash AT/bin/tool && echo 'echo 0' > AT/lib/work
 WORKDIR /app
 """
 
@@ -222,7 +221,7 @@ WORKDIR /app
 ], ids=["as large and as old as before", "while the tests run"])  # fmt: skip
 async def test_what_an_unpacked_program_stands_on_is_what_the_image_has(places, ground, at, does):
     work, waits = f"{at}/lib/work", WAITS if "begun" in does else ""
-    tests = {"test.sh": f"{waits}{at}/bin/tool > /logs/verifier/reward.txt\n"}
+    tests = {"test.sh": f"{waits}{at}/bin/tool {work} > /logs/verifier/reward.txt\n"}
     task = sealed_task(ground, toml=SHARED, dockerfile=UNPACKED.replace("AT", at), tests=tests)
     sandbox = await places[0].create(task, "changes")
     await sandbox.exec(["bash", "-c", does.format(work)], timeout=30)

@@ -211,10 +211,14 @@ def test_what_a_program_without_a_package_stands_on_lies_in_a_folder_of_its_name
     monkeypatch.setattr(packages, "_DATABASE", tmp_path)
     at = str(tmp_path)
     for part in ("go/src", "go/conf", "go/lib64", "npm/lib", "tsc/lib", "python3/lib", "jdk/x/bin", "jdk/x/lib",
-                 "conda/bin/python3", "conda/lib", ".local/bin", ".local/lib", "dotnet/sdk"):  # fmt: skip
+                 "conda/bin/python3", "conda/lib", "served/bin", "served/lib", ".local/bin", ".local/lib",
+                 "dotnet/sdk"):  # fmt: skip
         (tmp_path / part).mkdir(parents=True)
+    for program in ("jdk/x/bin/java", "conda/bin/jq", ".local/bin/rg"):
+        (tmp_path / program).write_bytes(b"\x7fELF")
     programs = {
-        "go": ["/usr/bin/go", f"{at}/go/bin/go"], "npm": ["/usr/local/bin/npm", f"{at}/npm/bin/cli.js"],
+        "serve": [f"{at}/served/bin/serve"], "go": ["/usr/bin/go", f"{at}/go/bin/go"],
+        "npm": ["/usr/local/bin/npm", f"{at}/npm/bin/cli.js"],
         "java": ["/usr/bin/java", f"{at}/jdk/x/bin/java"], "jq": [f"{at}/conda/bin/jq"], "rg": [f"{at}/.local/bin/rg"],
         "dotnet": [f"{at}/dotnet/dotnet"], "gcc-12": ["/usr/local/bin/gcc-12"],
         "git": ["/usr/bin/git"], "python3": [f"{at}/python3/bin/python3"],

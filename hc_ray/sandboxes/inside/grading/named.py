@@ -96,9 +96,9 @@ def _interpreter(path: str) -> list[str]:
 
 
 def grounds(programs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Folders of code that programs stand on which were unpacked or built: in a folder of their name, or beside a
-    ``bin`` that is not everybody's. Python's own are none. ``programs``: names to links on the way, last the real
-    path."""
+    """Folders of code that programs stand on which were unpacked or built: in a folder of their name, or, of those that
+    are no scripts, beside a ``bin`` that is not everybody's. Python's own are none. ``programs``: names to links on the
+    way, last the real path."""
     found = set()
     for name, chain in programs.items():
         if not (stem := own_stem(name, chain)):
@@ -107,7 +107,8 @@ def grounds(programs: Mapping[str, Sequence[str]]) -> list[str]:
         above = re.match(rf"(/.*?)?/{stem}[-v.\d]*(?=/)", place + "/")
         roots = {above[0]} if above else set()
         prefix, last = posixpath.split(place)
-        if last in ("bin", "sbin") and not _OF_ALL.fullmatch(prefix) and not any(map(_DRIVER.fullmatch, _names(place))):
+        its_own = last in ("bin", "sbin") and not _OF_ALL.fullmatch(prefix)
+        if its_own and _begins(chain[-1], b"\x7fELF") and not any(map(_DRIVER.fullmatch, _names(place))):
             roots.add(prefix)
         found |= {f"{root}/{part}" for root in roots for part in _names(root) if _CODE.fullmatch(part)}
     return sorted(found)
@@ -129,9 +130,13 @@ def imported_by(path: str) -> list[str]:
 
 def _script(path: str) -> str:
     """The beginning of a file that names its interpreter; empty for any other."""
+    return _begins(path, b"#!").decode(errors="replace")
+
+
+def _begins(path: str, sign: bytes) -> bytes:
+    """The beginning of a file that begins so; empty for any other."""
     try:
         with open(path, "rb") as file:
-            head = file.read(2)
-            return (head + file.read(_SCRIPT_LIMIT)).decode(errors="replace") if head == b"#!" else ""
+            return sign + file.read(_SCRIPT_LIMIT) if file.read(len(sign)) == sign else b""
     except OSError:
-        return ""
+        return b""
