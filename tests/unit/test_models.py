@@ -3,6 +3,7 @@
 import hashlib
 import os
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,16 @@ def test_a_failed_installer_is_one_line(shelf):
     with pytest.raises(ModelError, match=r"tiny-weights==1\.0 could not be downloaded: no such package") as caught:
         catalogue.pull("tiny")
     assert "\n" not in str(caught.value)
+
+
+def test_a_uv_that_does_not_run_is_passed_over(tmp_path, monkeypatch):
+    for name, code in ("broken", 127), ("sound", 0):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "uv").write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name / "uv").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "broken" / "python"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/broken:{tmp_path}/sound:{os.environ['PATH']}")
+    assert weights.installer()[0] == str(tmp_path / "sound" / "uv")
 
 
 def test_an_installer_is_found_here_and_an_unknown_name_is_refused_with_the_nearest(home):
