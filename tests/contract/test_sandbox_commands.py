@@ -48,7 +48,9 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
     finally:
         signal.signal(signal.SIGHUP, before)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    assert [int(line.split()[1], 16) for line in seen.splitlines()] == [0, 0], seen
+    # Two signals are the C library's own: it lets nobody wait for them, and ignores them in what ``posix_spawn`` starts.
+    known = sum(1 << (number - 1) for number in signal.valid_signals())
+    assert [int(line.split()[1], 16) & known for line in seen.splitlines()] == [0, 0], seen
 
 
 async def test_exec_takes_a_folder_an_environment_and_standard_input_and_a_missing_command_is_data(box):
