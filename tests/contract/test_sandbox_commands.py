@@ -48,7 +48,7 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
     finally:
         signal.signal(signal.SIGHUP, before)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    # Two signals are the C library's own: it lets nobody wait for them, and ignores them in what ``posix_spawn`` begins.
+    # Two signals are the C library's own: it lets nobody wait for them and ignores them in what ``posix_spawn`` makes.
     known = sum(1 << (number - 1) for number in signal.valid_signals())
     assert [int(line.split()[1], 16) & known for line in seen.splitlines()] == [0, 0], seen
 
