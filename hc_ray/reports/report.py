@@ -142,7 +142,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "seconds": result.seconds, "bits": list(metadata.get("bits") or []),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
         **{name: metadata.get(name)
-           for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason")},
+           for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason", "solution")},
         "failed_attempts": len(metadata.get("failed_attempts") or []),
     }  # fmt: skip
 

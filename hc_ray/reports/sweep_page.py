@@ -241,13 +241,18 @@ def unscored_section(summary: Data) -> Section:
 def controls_section(summary: Data, out: str = "OUT") -> Section:
     """Trials of the agents that check the harness which did not end as they must, with the command that shows why."""
     rows = [
-        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]],
+        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]] + _ended(row),
          "not kept: a holdout task" if row["split"] == "holdout" else f"hc-ray unseal {out}/{row['trial']}")
         for row in summary["trials"]
         if (row["agent"], row["passed"]) in UNEXPECTED
     ]  # fmt: skip
     columns = ("task", "agent", "what is wrong", "what the tests printed")
     return Section("Tasks that fail their own check", columns, rows)
+
+
+def _ended(row: Data) -> str:
+    """How the reference ended, where that may be why its tests fail: they print nothing of it."""
+    return f"; solution/solve.sh: {row['solution']}" if row["solution"] not in (None, "exit status 0") else ""
 
 
 def listings(summary: Data) -> list[str]:

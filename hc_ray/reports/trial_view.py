@@ -49,7 +49,6 @@ def describe(store: Store, trial: str) -> dict[str, Any]:
         "matrix": _matrix(store, f"{folder}/agent/matrix.parquet"),
         "candidates": _candidates(store, folder, metadata, selection),
         "selection": selection,
-        "solution": metadata.get("solution"),
         "submission": _members(store, f"{folder}/artifacts/submission.tar"),
         "exchanges": _exchanges(trajectory),
         "left_behind": metadata.get("left_behind") or [],

@@ -48,6 +48,13 @@ def test_every_fault_of_one_task_is_told_at_once(tmp_path):
         assert fault.task == "bad" and fault.says and fault.remedy
 
 
+def test_scripts_with_the_line_ends_of_windows_are_told(tmp_path):
+    crlf = SOLVE_SH.replace("\n", "\r\n")
+    make_task(tmp_path, "a", tests={"test.sh": TEST_SH.replace("\n", "\r\n")}, solution={"solve.sh": crlf})
+    make_task(tmp_path, "b", instruction="B.\n", solution={"solve.sh": SOLVE_SH + "printf 'a\r\n' > /app/a\n"})
+    assert faults_of(tmp_path) == {("a", "tests/test.sh"), ("a", "solution/solve.sh")}
+
+
 def test_one_bad_task_never_hides_the_others(tmp_path):
     make_task(tmp_path, "good")
     make_task(tmp_path, "syntax", toml="[agent\n", instruction="Another.\n")

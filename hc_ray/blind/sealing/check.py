@@ -49,7 +49,7 @@ def check(folder: Path) -> CheckReport:
             if reading.task is not None:
                 digests.setdefault(reading.task.digest, task)
             if not reading.parsed.multi_step:
-                own += [*_tests(reading), *_solution(reading), *_leaks(reading)]
+                own += [*_tests(reading), *_solution(reading), *_line_ends(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
             warnings += [Fault(task=task, **one.model_dump()) for one in reading.parsed.unknown]
     return CheckReport(tasks=count, faults=tuple(faults), warnings=tuple(warnings))
@@ -71,6 +71,16 @@ def _solution(reading: Reading) -> list[TaskFault]:
         return []
     says = "is missing: without a reference solution nothing shows that the tests can pass"
     return [TaskFault(field="solution/solve.sh", says=says, remedy="write a script that solves the task")]
+
+
+def _line_ends(reading: Reading) -> list[TaskFault]:
+    """No shell runs a script whose first line ends as Windows ends it."""
+    scripts = [f"{part}/{name}" for part, name in (("tests", "test.sh"), ("solution", "solve.sh"))]
+    return [
+        TaskFault(field=script, says="has the line ends of Windows, CR LF", remedy="write it with LF")
+        for script in scripts
+        if (path := reading.sealed / script).is_file() and _head(path).partition(b"\n")[0].endswith(b"\r")
+    ]
 
 
 def _leaks(reading: Reading) -> list[TaskFault]:
