@@ -97,3 +97,31 @@ async def test_a_check_that_ends_its_interpreter_does_not_move_the_others_to_ano
     ended, other = await runs.try_out("ends", {}, written.tests)
     alone = (await runs.try_out("alone", {}, written.tests[1:]))[0]
     assert ended.outcome in ("fail", "error") and other.outcome == alone.outcome
+
+
+STAYS = """```sh
+#!/bin/sh
+# test_that_leaves_a_daemon: happy_path | "Double each line of data.txt in place."
+setsid sleep 4712 </dev/null >/dev/null 2>&1 &
+sleep 0.2
+```
+
+```sh
+#!/bin/sh
+# test_that_looks_for_it: boundary | "Double each line of data.txt in place."
+for one in /proc/[0-9]*; do
+    [ "$(tr '\\0' ' ' < $one/cmdline)" != "sleep 4712 " ] || { echo "it still runs"; exit 1; }
+done
+```
+"""
+
+
+async def test_no_check_meets_a_daemon_that_another_one_left(runs: SuiteRuns) -> None:
+    written = file_tester.read(Completion(text=STAYS), SPEC)
+    assert not isinstance(written, Malformed)
+    call = call_test("a", "double(4)", "8", path="double.py")
+    files = {"double.py": "def double(n):\n    return n * 2\n"}
+    cells = await runs.try_out(
+        "stays", files, [call, *written.tests, call_test("b", "double(4)", "8", path="double.py")]
+    )
+    assert [cell.outcome for cell in cells] == ["pass"] * 4, cells

@@ -18,6 +18,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from hc_ray.sandboxes.inside import processes
 from hc_ray.sandboxes.inside.suites import child
 from hc_ray.sandboxes.inside.suites.forks import Forks
 
@@ -33,6 +34,8 @@ else:
 TIMEOUTS_PER_SUITE = 2
 CHECK_WRITES = 1 << 30
 """Bytes of the largest file that a check may make a program write."""
+BURIAL_SECONDS = 2.0
+"""What it may take to end what a test left running."""
 
 
 def cell(outcome: str, observed: str | None = None, detail: str = "") -> Result:
@@ -61,11 +64,20 @@ class Driver:
             try:
                 result = self._executed(test, self.workdir.path / test["subject"]["path"])
             finally:
+                self.bury()
                 self.workdir.restore()
         except Exception as error:
             result = cell("error", None, f"{type(error).__name__}: {error}")
         self.timeouts += result["outcome"] == "timeout"
         return result
+
+    def bury(self) -> None:
+        """End what a test left running, in a session of its own too: the next one, whose files are put back, would meet
+        a service that nothing in them knows of."""
+        processes.reap()
+        if set(processes.descendants(os.getpid())) - {self.forks.server}:
+            self.forks.close()
+            processes.kill_below(BURIAL_SECONDS, processes.reap, alone=False)
 
     def _executed(self, test: dict[str, Any], path: Path) -> Result:
         kind, named = test["subject"]["kind"], test["subject"]["path"]
@@ -223,6 +235,7 @@ def run(plan: dict[str, Any], driver: Driver, report: io.TextIOBase) -> None:
 
 
 def main() -> None:
+    processes.adopt_orphans()
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     path = Path(sys.argv[1]).resolve()

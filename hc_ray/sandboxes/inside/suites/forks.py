@@ -32,6 +32,11 @@ class Forks:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
+    @property
+    def server(self) -> int | None:
+        """The number of its process, where it runs."""
+        return self._process.pid if self._process else None
+
     def ask(self, job: dict[str, Any], seconds: float, *, again: bool = True) -> child.Run:
         """Exit code (None past the deadline), answer and the beginning of the standard error of one job. Raises
         ``ChildProcessError`` where two servers end before they have told."""
