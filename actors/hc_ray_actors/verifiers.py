@@ -93,7 +93,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         Raises ``VerifierError`` when no verdict could be had."""
         handed_in = submission.digest if submission else REFERENCE if solve else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
-        terms: Terms = {**self._terms(task), "keep_output": output}
+        terms: Terms = {**self._terms(task), "keep_output": output, "keep_solution": self._printed(task, keep_output)}
         handed_over = task.grading == "shared" and submission is not None
         spared = (await self.control(task)).restless if handed_over else None
         async with self._slot(task):
@@ -111,10 +111,14 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         }
         return own | {"own_place": self._own_place(task)} if task.grading == "separate" else own
 
-    async def reference(self, task: Task) -> Submission:
-        """What the task's own solution leaves behind."""
+    async def reference(self, task: Task, keep_output: bool) -> Submission:
+        """What the task's own solution leaves behind. ``keep_output``: what it prints is kept as in ``grade``."""
+        terms: Terms = {**self._terms(task), "keep_solution": self._printed(task, keep_output)}
         async with self._slot(task):
-            return await _oracle.reference(task, **self._terms(task))
+            return await _oracle.reference(task, **terms)
+
+    def _printed(self, task: Task, keep_output: bool) -> Path | None:
+        return _outputs.output_file(self._sealed, task.digest, _outputs.SOLUTION) if keep_output else None
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
@@ -185,10 +189,10 @@ def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Any:
+def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str, *, solution: bool) -> Any:
     """``blind.outputs.unseal``: what the verifier saw of a dev trial, for a person; the look is written down."""
     with sealed_guard.door():
-        return _outputs.unseal(sealed_root, task_digest, submission, trial)
+        return _outputs.unseal(sealed_root, task_digest, submission, trial, solution=solution)
 
 
 def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:

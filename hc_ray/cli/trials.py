@@ -122,7 +122,8 @@ def regrade(out: Out, as_json: Json = False) -> int:
 
 
 def unseal(trial: Annotated[str, Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> None:
-    """Show the verifier's output for a dev trial. Prints verdict, rewards and test output; each look is logged."""
+    """Show the verifier's output for a dev trial. Prints verdict, rewards and test output, of an oracle's trial what
+    the reference printed, too; each look is logged."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs.regrade import unseal as look
@@ -131,7 +132,7 @@ def unseal(trial: Annotated[str, Argument(help="OUT/TRIAL, a dev trial.")], as_j
     if not name:
         raise OutputError(f"{trial}: unseal needs one trial, OUT/TRIAL; hc-ray show {trial} lists them")
     kept = look(out, shows.find_trial(SweepStore(out), name))
-    verdict = kept["verdict"]
+    verdict, solution = kept["verdict"], kept["solution"].rstrip()
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
     told = f"{kept['trial']}: {VERDICTS[verdict['passed']]} ({verdict['cause']})"
     answer(
@@ -139,6 +140,7 @@ def unseal(trial: Annotated[str, Argument(help="OUT/TRIAL, a dev trial.")], as_j
         kept,
         f"{told}, rewards: {rewards}, witness: {verdict['witness']}",
         *filter(None, [verdict["detail"]]),
+        *([f"solution/solve.sh printed:\n{solution}\ntest.sh printed:"] if solution else ()),
         kept["output"].rstrip() or "test.sh printed nothing",
         f"This look has been logged. Looks at this dataset so far: {kept['looks']}.",
     )

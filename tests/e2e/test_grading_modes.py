@@ -19,7 +19,7 @@ from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray_actors.jobs.regrade import unseal
 from tests.fakes.listeners import Watcher
 from tests.fakes.sweeps import results, swept
-from tests.fakes.tasks import make_task, sealed_task
+from tests.fakes.tasks import SOLVE_SH, make_task, sealed_task
 
 pytestmark = pytest.mark.docker
 SHARED = '[verifier]\ntimeout_sec = 60.0\nenvironment_mode = "shared"\n'
@@ -422,7 +422,8 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
     )
     parts = "import os\ndef test_there(): assert os.path.exists('/app/add.py')\ndef test_more(): assert 0\n"
     instruction = "Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n"
-    make_task(ground / "set", instruction=instruction, tests={"test.sh": half, "test_outputs.py": parts})
+    solution, tests = {"solve.sh": f"{SOLVE_SH}echo solved\n"}, {"test.sh": half, "test_outputs.py": parts}
+    make_task(ground / "set", instruction=instruction, tests=tests, solution=solution)
     passed = {}
     for threshold in (1.0, 0.5):
         heard, out = Watcher(), ground / f"out{threshold}"
@@ -436,7 +437,9 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
         assert {one["agent_result"]["metadata"]["grading"] for one in results(out).values()} <= {"shared", None}
         name = {key.agent: key.name for key in plan.trials}
         assert results(out)[name["oracle"]]["agent_result"]["metadata"]["solution"] == "exit status 0"
-        listed = {agent: unseal(str(out), name[agent])["output"].splitlines() for agent in ("oracle", "nop")}
+        kept = {agent: unseal(str(out), name[agent]) for agent in ("oracle", "nop")}
+        listed = {agent: one["output"].splitlines() for agent, one in kept.items()}
+        assert (kept["oracle"]["solution"], kept["nop"]["solution"]) == ("solved\n", "")
         assert "add.py" in listed["oracle"] and "add.py" not in listed["nop"], listed
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
     assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}

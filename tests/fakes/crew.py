@@ -164,7 +164,7 @@ class _Verifiers(_Actor):
     async def control(self, task: Task) -> Verdict:
         return await self.play("control", task.name, verdict(True))
 
-    async def reference(self, task: Task) -> Submission:
+    async def reference(self, task: Task, keep_output: bool) -> Submission:
         return await self.play("reference", task.name, submission(task, "reference"))
 
     async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:

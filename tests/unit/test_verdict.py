@@ -213,8 +213,9 @@ async def test_the_control_is_run_once_per_sealed_digest_with_and_without_a_netw
         assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)).passed is True
         return len(place.made)
 
-    handed_in = await oracle.reference(sealed_task(tmp_path), sealed_root=tmp_path / "sealed", place=MemoryPlace())
-    assert handed_in.ended == "exit status 0"
+    roots, printed = {"sealed_root": tmp_path / "sealed", "place": MemoryPlace()}, tmp_path / "printed"
+    handed_in = await oracle.reference(sealed_task(tmp_path), keep_solution=printed, **roots)
+    assert handed_in.ended == "exit status 0" and printed.stat().st_mode & 0o777 == 0o600
     # One sandbox for the reference, one for its grading.
     assert [await control("task"), await control(), await control()] == [2, 4, 4], "which a reference may need"
     (tmp_path / "set/add/tests/more.txt").write_text("changed")

@@ -137,9 +137,10 @@ class Journeys:
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
         submission, oracle = None, record.key.agent == "oracle"
         if oracle and task.grading != "shared":
+            kept = self._keeps_output(task)
             submission = await self._persist(
                 "reference", record, slot,
-                lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task))),
+                lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task, kept))),
             )  # fmt: skip
         record.submitted(submission)
         await self._grade(task, submission, record, slot, solve=oracle and submission is None)
@@ -197,11 +198,15 @@ class Journeys:
         await self._chores.control(task, record, slot)
         await self._grade(task, submission, record, slot)
 
+    def _keeps_output(self, task: Task) -> bool:
+        """Sealed, and of dev tasks only."""
+        return task.digest not in self._plan.holdout
+
     async def _grade(
         self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, solve: bool = False
     ) -> None:
         """``solve``: the verifier runs the reference solution in the sandbox that it grades in (shared grading)."""
-        keeps_output = task.digest not in self._plan.holdout  # sealed, and of dev tasks only
+        keeps_output = self._keeps_output(task)
 
         def graded() -> Awaitable[Any]:
             if submission is None:

@@ -71,7 +71,9 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     if result.passed is None:
         raise OutputError(f"{trial} has no verdict; hc-ray show {out}/{trial} says why")
     tar = store.find(f"trials/{trial}/artifacts/submission.tar")
-    without = verifiers.REFERENCE if key.agent == "oracle" else None  # shared grading: run where it was graded
+    oracle = key.agent == "oracle"
+    without = verifiers.REFERENCE if oracle else None  # shared grading: run where it was graded
     handed_in = hashlib.sha256(tar).hexdigest() if tar is not None else without
-    kept = verifiers.unseal(sealed_folder(Path(sweep["dataset"])), key.task_digest, handed_in, f"{out}/{trial}")
+    sealed, name = sealed_folder(Path(sweep["dataset"])), f"{out}/{trial}"
+    kept = verifiers.unseal(sealed, key.task_digest, handed_in, name, solution=oracle)
     return {"schema_version": 1, "trial": trial, "task": result.task_name, **kept.model_dump(mode="json")}

@@ -24,7 +24,7 @@ async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     try:
         async with fresh_sandbox(terms["place"], task, "oracle", network=has_network(task)) as sandbox:
-            ended = await run_solution(sandbox, task, spec, terms["sealed_root"])
+            ended = await run_solution(sandbox, task, spec, terms["sealed_root"], terms.get("keep_solution"))
             tar = await without_solution((await sandbox.difference()).tar, task, terms["sealed_root"])
     except (SandboxError, ValueError) as error:
         raise VerifierError(f"the reference solution could not be run: {error}") from error

@@ -11,6 +11,7 @@ from hc_ray.domain.value import Value
 
 FOLDER, LOOKS = "outputs", "looks.jsonl"
 REFERENCE = "reference"
+SOLUTION = "solution"
 """In the place of a submission's digest: see ``output_file``."""
 
 
@@ -20,28 +21,39 @@ class Unsealed(Value):
     verdict: Verdict
     output: str
     """The end of what ``test.sh`` printed."""
+    solution: str = ""
+    """What the reference printed, of its own trials."""
     looks: int
     """How often outputs of this dataset were looked at, this time included."""
 
 
 def output_file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
     """Where the output of grading a submission is kept (its digest; ``REFERENCE``: the reference that was run where it
-    was graded; None: the untouched environment); the verdict lies beside it."""
+    was graded; None: the untouched environment); the verdict lies beside it. ``SOLUTION``: what the reference printed
+    when it was run last."""
     return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"
 
 
-def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Unsealed:
+def unseal(
+    sealed_root: Path, task_digest: str, submission: str | None, trial: str, *, solution: bool = False
+) -> Unsealed:
     """What was kept of the grading of a submission (as ``output_file`` has it). ``trial``: its name for the ledger.
-    Raises ``DatasetError`` where nothing is kept: a holdout trial's output never is."""
+    ``solution``: with what the reference printed. Raises ``DatasetError`` where nothing is kept: a holdout trial's
+    output never is."""
     path = output_file(sealed_root, task_digest, submission)
     try:
         # Of an earlier version, whose verdicts told more: what is gone is passed over.
         verdict = Verdict.model_validate_json(path.with_suffix(".json").read_bytes(), extra="ignore")
     except FileNotFoundError:
         raise DatasetError(f"{trial}: no verifier output is stored (it never is for holdout trials)") from None
-    try:
-        output = path.read_text(errors="replace")
-    except FileNotFoundError:  # the grading ended before test.sh ran
-        output = ""
+    output = _text(path)
+    printed = _text(output_file(sealed_root, task_digest, SOLUTION)) if solution else ""
     looks = append(sealed_root / FOLDER / LOOKS, {"who": getpass.getuser(), "trial": trial})
-    return Unsealed(verdict=verdict, output=output, looks=looks)
+    return Unsealed(verdict=verdict, output=output, solution=printed, looks=looks)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:  # the grading ended before it was run
+        return ""

@@ -53,7 +53,8 @@ async def grade_shared(
                 if not careful:
                     # The look leaves the witness's name in the sandbox, which would be a difference.
                     await grading.plain()
-                ended = await run_solution(sandbox, task, spec, terms["sealed_root"]) if solve else ""
+                kept = terms.get("keep_solution")
+                ended = await run_solution(sandbox, task, spec, terms["sealed_root"], kept) if solve else ""
                 return {**await grading.fields(terms, careful=careful), "solution": ended}
 
     return await verify.judged(task, submission, "shared", terms, work)

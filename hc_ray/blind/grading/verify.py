@@ -57,6 +57,8 @@ class Terms(TypedDict):
     """The reward from which a submission passes; 1 unless given."""
     keep_output: NotRequired[Path | None]
     """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only; the verdict is kept beside it."""
+    keep_solution: NotRequired[Path | None]
+    """The same for what the reference solution prints, where one is run."""
     expected: NotRequired[str | None]
     """The sealed digest that the sweep was planned with."""
 

@@ -5,6 +5,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 from hc_ray.blind.grading import verify
+from hc_ray.blind.sealing.kept import keep
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.blind.sealing.vault import VerifierSpec, sealed_files
 from hc_ray.domain.errors import DatasetError
@@ -18,10 +19,12 @@ FOLDER = "/solution"
 """Where Harbor puts the reference; a task may want results there, too."""
 
 
-async def run_solution(sandbox: Sandbox, task: Task, spec: VerifierSpec, sealed_root: Path) -> str:
+async def run_solution(
+    sandbox: Sandbox, task: Task, spec: VerifierSpec, sealed_root: Path, kept: Path | None = None
+) -> str:
     """Run it; answers how it ended. That decides nothing: the tests do. Its own files stay where they are: see
-    ``without_solution``. Raises ``DatasetError`` where there is none or variables of the host are missing,
-    ``VerifierError`` where sealed files are."""
+    ``without_solution``. ``kept``: a file that takes what it prints. Raises ``DatasetError`` where there is
+    none or variables of the host are missing, ``VerifierError`` where sealed files are."""
     files = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "solution")
     if "solve.sh" not in files:
         raise DatasetError(f"{task.name}: it has no reference solution (solution/solve.sh)")
@@ -35,6 +38,8 @@ async def run_solution(sandbox: Sandbox, task: Task, spec: VerifierSpec, sealed_
     done = await sandbox.exec(verify.shell_command(script, content, bash=True), timeout=seconds, env=env)
     if done.exit_code == 127 and (await sandbox.exec(["sh", "-c", "command -v bash"], timeout=60)).exit_code != 0:
         done = await sandbox.exec(verify.shell_command(script, content, bash=False), timeout=seconds, env=env)
+    if kept is not None:
+        await asyncio.to_thread(keep, kept, done.stdout + done.stderr)
     return f"no end within {seconds:g} s" if done.timed_out else f"exit status {done.exit_code}"
 
 
