@@ -125,3 +125,32 @@ async def test_no_check_meets_a_daemon_that_another_one_left(runs: SuiteRuns) ->
         "stays", files, [call, *written.tests, call_test("b", "double(4)", "8", path="double.py")]
     )
     assert [cell.outcome for cell in cells] == ["pass"] * 4, cells
+
+
+CLEAN = '''```python
+def test_leaves_what_it_can():
+    """boundary | "Double each line of data.txt in place." """
+    import atexit, builtins, double, os, random, sys
+    builtins.left, os.environ["LEFT"], double.left = 1, "1", 1
+    sys.path.insert(0, "/nowhere")
+    os.chdir("/")
+    atexit.register(lambda: open("/tmp/told", "w").write(str(random.random())))
+
+
+def test_begins_as_the_first_did():
+    """happy_path | "Double each line of data.txt in place." """
+    import builtins, double, os, random, sys
+    assert double.double(2) == 4 and not hasattr(double, "left") and not hasattr(builtins, "left")
+    assert "LEFT" not in os.environ and "/nowhere" not in sys.path and os.getcwd() == "/app"
+    with open("/tmp/told") as told:
+        assert told.read() not in ("", str(random.random()))
+```
+'''
+
+
+async def test_each_check_begins_in_a_python_in_which_no_other_ran(runs: SuiteRuns) -> None:
+    written = file_tester.read(Completion(text=CLEAN), SPEC)
+    assert not isinstance(written, Malformed)
+    files = {"double.py": "def double(n):\n    return n * 2\n"}
+    cells = await runs.try_out("clean", files, written.tests)
+    assert [cell.outcome for cell in cells] == ["pass"] * 2, cells

@@ -22,8 +22,8 @@ CUT = 2000
 CPU_SECONDS = 2
 MEMORY = 2 << 30
 WRITES = 64 << 20
-ANSWER = 1 << 16
-"""Bytes of a call's answer that are read."""
+ANSWER = 1 << 20
+"""Bytes of an answer that are read."""
 
 Run = tuple[int | None, bytes, bytes]
 """Exit code (None past the deadline), standard output, the beginning of standard error."""
@@ -132,15 +132,14 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def run(
-    command: Sequence[str], *, cwd: Path, scratch: Path, timeout: float, stdin: bytes = b"", cpu: int = CPU_SECONDS,
-    writes: int = WRITES,
+    command: Sequence[str], *, cwd: Path, scratch: Path, timeout: float, stdin: bytes = b"", cpu: int = CPU_SECONDS
 ) -> Run:  # fmt: skip
     """Run a command to its end, in a session of its own and under limits; the whole session is killed then."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        most = writes if hard == resource.RLIM_INFINITY else min(writes, hard)
+        most = WRITES if hard == resource.RLIM_INFINITY else min(WRITES, hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -51,8 +51,13 @@ class Driver:
         self.workdir = child.Workdir(plan["workdir"], scratch)
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
-        self._checks_by: list[str] = []
-        self.forks = Forks(self.python, self.workdir.path, scratch)
+        limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
+        self.calls = Forks([[self.python]], self.workdir.path, scratch, limits)
+        # Under the task's own interpreter, so that its packages can be imported; where that has no pytest and cannot
+        # borrow the runner's, under the runner's.
+        pythons = [[self.python], ["env", f"PYTHONPATH={plan['pytest']}", self.python], [sys.executable]]
+        limits = {"CPU": int(plan["check_seconds"]), "FSIZE": CHECK_WRITES, "CORE": 0}
+        self.checks = Forks(pythons, self.workdir.path, scratch, limits, imports="pytest")
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -71,12 +76,17 @@ class Driver:
         self.timeouts += result["outcome"] == "timeout"
         return result
 
+    def close(self) -> None:
+        """End the servers."""
+        self.calls.close()
+        self.checks.close()
+
     def bury(self) -> None:
         """End what a test left running, in a session of its own too: the next one, whose files are put back, would meet
         a service that nothing in them knows of."""
         processes.reap()
-        if set(processes.descendants(os.getpid())) - {self.forks.server}:
-            self.forks.close()
+        if set(processes.descendants(os.getpid())) - {self.calls.server, self.checks.server}:
+            self.close()
             processes.kill_below(BURIAL_SECONDS, processes.reap, alone=False)
 
     def _executed(self, test: dict[str, Any], path: Path) -> Result:
@@ -93,7 +103,7 @@ class Driver:
 
     def ask(self, job: dict[str, Any]) -> Result:
         """Have the task's interpreter do a job; its answer comes in a file of its own."""
-        code, told, err = self.forks.ask(job, self.plan["seconds"])
+        code, told, err = self.calls.ask(job, self.plan["seconds"])
         if code is None:
             return cell("timeout", None, "ran out of time")
         try:
@@ -166,7 +176,7 @@ class Driver:
         return cell("pass", observed)
 
     def _check(self, test: dict[str, Any], path: Path) -> Result:
-        """A pytest function in a pytest of its own: it may run programs, start services, read anything."""
+        """A pytest function in a session of its own: it may run programs, start services, read anything."""
         folder = self.scratch / "check"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -174,10 +184,8 @@ class Driver:
         options = ["-x", "-q", "-rs", "--tb=short", "--no-header", "-p", "no:cacheprovider", "-c", "/dev/null"]
         name = f"{folder}/test_check.py::{test['subject']['function']}"
         seconds = self.plan["check_seconds"]
-        code, out, err = child.run(
-            [*self._pytest(), *options, "--rootdir", str(folder), name], cwd=self.workdir.path, scratch=self.scratch,
-            timeout=seconds, cpu=int(seconds), writes=CHECK_WRITES,
-        )  # fmt: skip
+        job = {"kind": "pytest", "options": [*options, "--rootdir", str(folder), name]}
+        code, out, err = self.checks.ask(job, seconds)
         said = out.decode("utf-8", "replace")
         if code is None:
             return cell("timeout", None, f"ran out of time ({seconds:g} s)")
@@ -188,19 +196,6 @@ class Driver:
         faults = [line for line in faults if not line.startswith("Use -v to get")]
         detail = "\n".join(faults[:12]) or (said.strip() or err.decode("utf-8", "replace").strip())[-600:]
         return cell("fail" if code == 1 else "error", f"fail: {detail[:300]}", detail)
-
-    def _pytest(self) -> list[str]:
-        """How pytest is started: under the task's own interpreter, so that its packages can be imported; where that has
-        none and cannot borrow the runner's, under the runner's. Found out once a suite."""
-        if not self._checks_by:
-            self._checks_by = [sys.executable, "-m", "pytest"]
-            for by in ([self.python], ["env", f"PYTHONPATH={self.plan['pytest']}", self.python]):
-                tried = [*by, "-c", "import pytest"]
-                code, _, _ = child.run(tried, cwd=self.scratch, scratch=self.scratch, timeout=20, cpu=20)
-                if code == 0:
-                    self._checks_by = [*by, "-m", "pytest"]
-                    break
-        return self._checks_by
 
     def _file(self, test: dict[str, Any], path: Path) -> Result:
         expectation = test["expectation"]
@@ -246,6 +241,6 @@ def main() -> None:
     try:
         driver = Driver(plan, scratch)
         run(plan, driver, report)
-        driver.forks.close()
+        driver.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -16,10 +16,13 @@ from hc_ray.sandboxes.inside.suites import child
 
 MYPY = False
 if MYPY:
+    from collections.abc import Sequence
     from typing import Any
 
 GRACE = 5.0
 """Seconds beyond a job's own, after which the server is taken for lost."""
+READY_SECONDS = 20.0
+"""How long an interpreter may take to start, and to import pytest."""
 _START = "import sys; sys.path[0] = sys.argv.pop(1); import hc_serve; hc_serve.main()"
 """Imported and not run as a file, so that its byte code is used."""
 
@@ -27,8 +30,19 @@ _START = "import sys; sys.path[0] = sys.argv.pop(1); import hc_serve; hc_serve.m
 class Forks:
     """One server a suite, started when it is first needed."""
 
-    def __init__(self, python: str, workdir: Path, scratch: Path) -> None:
-        self._python, self._workdir, self._scratch = python, workdir, scratch
+    def __init__(
+        self,
+        pythons: Sequence[Sequence[str]],
+        workdir: Path,
+        scratch: Path,
+        limits: dict[str, int],
+        *,
+        imports: str = "",
+    ) -> None:
+        """The first of ``pythons`` (beginnings of command lines) that starts, and has a module to import, is taken.
+        ``limits``: of each job, by the names of ``resource``."""
+        self._pythons, self._limits, self._imports = list(pythons), limits, imports
+        self._workdir, self._scratch = workdir, scratch
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -54,8 +68,7 @@ class Forks:
     def _ask(self, job: dict[str, Any], seconds: float) -> child.Run:
         control = self._control or self._start()
         control.settimeout(seconds + GRACE)
-        limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
-        request = {"job": job, "cwd": str(self._workdir), "limits": limits, "seconds": seconds}
+        request = {"job": job, "cwd": str(self._workdir), "limits": self._limits, "seconds": seconds}
         data = json.dumps(request).encode() + b"\n"
         with child.nameless(self._scratch) as answer, child.nameless(self._scratch) as err:
             sent = socket.send_fds(control, [data], [answer.fileno(), err.fileno()])
@@ -65,16 +78,22 @@ class Forks:
             return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code, told, said
 
     def _start(self) -> socket.socket:
-        mine, theirs = socket.socketpair()
-        with theirs:
-            command = [self._python, "-c", _START, str(Path(__file__).parent), str(theirs.fileno())]
-            self._process = subprocess.Popen(
-                command, cwd=self._workdir, env=child.environment(self._scratch), stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                pass_fds=(theirs.fileno(),),
-            )  # fmt: skip
-        self._control = mine
-        return mine
+        while True:
+            mine, theirs = socket.socketpair()
+            with theirs:
+                command = [*self._pythons[0], "-c", _START, str(Path(__file__).parent), str(theirs.fileno())]
+                self._process = subprocess.Popen(
+                    [*command, self._imports], cwd=self._workdir, env=child.environment(self._scratch),
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True, pass_fds=(theirs.fileno(),),
+                )  # fmt: skip
+            self._control, last = mine, len(self._pythons) == 1
+            mine.settimeout(READY_SECONDS)
+            with contextlib.suppress(*() if last else (OSError,)):
+                if mine.recv(1) or last:
+                    return mine
+            self.close()
+            del self._pythons[0]
 
     def close(self) -> None:
         """End the server, and with it nothing else: every child was buried already."""

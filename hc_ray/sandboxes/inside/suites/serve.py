@@ -3,10 +3,11 @@ a test is most of what a test costs. A child loads the candidate's module, evalu
 their parent nothing of a candidate is ever loaded, so that each begins with the same clean state. Standard library
 only, Python 3.6 syntax.
 
-Jobs come over the inherited Unix socket whose descriptor is the argument: a line of JSON with two descriptors, of the
-answer and of the standard error. The reply to each is a line with how the child ended: ``{"code": 0}``, null past its
-deadline. A job is a test with its ``kind`` (call, compiles) and the candidate's ``path``. The answer is JSON on its
-descriptor, whatever the candidate prints."""
+Jobs come over the inherited Unix socket whose descriptor is the first argument, once a byte has told that the server is
+ready: a line of JSON with two descriptors, of the answer and of the standard error. The reply to each is a line with
+how the child ended: ``{"code": 0}``, null past its deadline. A job is a test with its ``kind`` (call, compiles) and the
+candidate's ``path``; the answer is JSON on its descriptor, whatever the candidate prints. Or it is a session of pytest
+(kind pytest, with its ``options``) of a server whose second argument is ``pytest``: the answer is what it prints."""
 # An old interpreter may run this file: no strict zip, no assignment expressions, no quoted-away syntax.
 # ruff: noqa: B905
 
@@ -169,6 +170,8 @@ def brief(error: BaseException) -> str:
 
 def answer_job(job: "dict[str, Any]", descriptor: int) -> None:
     """Do a job, answer on the descriptor, end this process."""
+    if job["kind"] == "pytest":
+        run_pytest(job["options"], descriptor)
     os.set_inheritable(descriptor, False)
     answers = os.fdopen(descriptor, "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -185,6 +188,31 @@ def answer_job(job: "dict[str, Any]", descriptor: int) -> None:
     answers.write(json.dumps(result))
     answers.flush()
     os._exit(0)
+
+
+def run_pytest(options: "list[str]", descriptor: int) -> None:
+    """As ``python -m pytest`` does, with the working directory first on ``sys.path``. Never returns."""
+    import atexit
+
+    import pytest
+
+    os.dup2(descriptor, 1)
+    os.close(descriptor)
+    sys.path[0], sys.argv = os.getcwd(), ["pytest", *options]
+    code = int(pytest.main(options))
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def import_pytest() -> None:
+    """With the plugins of its own, which each session would import. Nothing of a candidate's is loaded."""
+    import pytest  # noqa: F401
+
+    with contextlib.suppress(Exception):  # an older or newer one has other names
+        from _pytest.config import get_config
+
+        get_config()
 
 
 def received(control: "socket.socket") -> "tuple[dict[str, Any], list[int]] | None":
@@ -204,8 +232,10 @@ def received(control: "socket.socket") -> "tuple[dict[str, Any], list[int]] | No
 def limited(limits: "dict[str, int]") -> None:
     """The limits of one test, as ``hc_child`` sets them."""
     for name, value in limits.items():
-        soft, hard = (value, value + 1) if name == "CPU" else (value, value)
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (soft, hard))
+        kind = getattr(resource, "RLIMIT_" + name)
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value + 1 if name == "CPU" else value))
 
 
 def child(control: "socket.socket", request: "dict[str, Any]", answer: int, err: int) -> None:
@@ -246,6 +276,9 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    if sys.argv[2:] == ["pytest"]:
+        import_pytest()
+    control.sendall(b"!")
     while True:
         told = received(control)
         if told is None:
