@@ -190,9 +190,9 @@ def test_a_reward_that_is_no_plain_file_counts_as_empty_and_a_stale_one_of_any_k
     assert ground.run("true\n")["rewards"]["reward.txt"] is None
 
 
-def test_all_may_write_logs_and_nobody_removes_what_lies_beside_the_reward_but_who_wrote_it(ground):
+def test_all_may_write_logs_and_where_the_reward_lies_only_who_writes_it(ground):
     report = ground.run("stat -c %a $LOGS/.. $LOGS $LOGS/../agent $LOGS/../artifacts")
-    assert base64.b64decode(report["output"]).split() == [b"1777", b"1777", b"777", b"777"]
+    assert base64.b64decode(report["output"]).split() == [b"1777", b"755", b"777", b"777"]
 
 
 def test_what_outlives_the_script_is_dead_before_the_reward_is_read(ground, tmp_path):

@@ -13,7 +13,8 @@ PLACES: dict[str, tuple[Cheat, ...]] = {
 CORPUS: tuple[Cheat, ...] = tuple(cheat for cheats in PLACES.values() for cheat in cheats)
 _OF_EACH_KIND = {
     "reward files handed in", "a changed program", "conftest.py above the tests", "the workspace is a link",
-    "a background writer", "a patched stdlib", "leaves with a reward", "a daemon forked at import", "a killed parent",
+    "a background writer", "a patched stdlib", "leaves with a reward", "a reward moved into place",
+    "a daemon forked at import", "a killed parent",
 }  # fmt: skip
 """The rules are those of isolated grading in bubblewrap, where every run tries all of them."""
 

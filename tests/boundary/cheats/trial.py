@@ -38,6 +38,7 @@ for path, text in json.load(sys.stdin).items():
 _ALWAYS_ON = {
     "tests renamed and put back": SHELL, "the verifier killed by root": SHELL, "hidden tests read by root": SHELL,
     "byte code replaced while tested": ISOLATED, "the reward by a user of the tests": AS_USER,
+    "a reward moved into place": AS_USER,
 }  # fmt: skip
 HONEST, IDLE = Cheat("honest", "", {"/app/backwards.py": RIGHT}), Cheat("idle", "", {"/app/backwards.py": WRONG})
 

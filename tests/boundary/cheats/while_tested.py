@@ -1,7 +1,10 @@
 """Cheats that act while the tests run: the candidate's code, in the test process or in a child of it."""
 
-from tests.boundary.cheats.cheat import FAILS, FILE, GETS_THROUGH, IMPORTS, SHELL, WRONG, Cheat
+from tarfile import DIRTYPE
+
+from tests.boundary.cheats.cheat import AS_USER, FAILS, FILE, GETS_THROUGH, IMPORTS, SHELL, WRONG, Cheat
 from tests.boundary.cheats.handed_in import PATCH_REPORTS
+from tests.fakes.tars import member
 
 _INSIDE = "code inside the test process can do all that the tests and the witness can"
 _DISAGREES = "witness_disagrees"
@@ -114,6 +117,12 @@ while pid > 1:
         pass
     pid = above
 """
+_MOVES = """import os
+try:
+    os.rename("/app/open/1", "/logs/verifier/reward.json")
+except OSError:
+    pass
+"""
 
 
 def _reward(text: str) -> dict[str, str]:
@@ -161,6 +170,9 @@ CHEATS = (
     Cheat("a reward of 1 beside reward.txt", "writes reward.json, which is read first", _reward('{"reward": 1}'),
           foreign={IMPORTS: FAILS, SHELL: GETS_THROUGH},
           why="without pytest there is no second witness, and the script runs the candidate as itself"),
+    Cheat("a reward moved into place", "a file of root's that was handed in becomes reward.json by its new name",
+          {FILE: _MOVES + WRONG, "/app/open/1": '{"reward": 1}'},
+          (member("app/open", DIRTYPE, mode=0o777),), foreign={IMPORTS: FAILS, AS_USER: FAILS}),
     Cheat("a reward of NaN", "reward.json holds NaN", _reward('{"reward": NaN}'), foreign=_REWARDS),
     Cheat("a reward of 1e309", "reward.json holds a number beyond every float", _reward('{"reward": 1e309}'),
           foreign=_REWARDS),

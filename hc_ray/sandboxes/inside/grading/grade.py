@@ -93,13 +93,13 @@ def run(
     """Run the tests once. ``become`` is called in a ``test.sh`` that runs as another user, before it starts;
     ``beside``: a descriptor that is heard meanwhile, and by what."""
     logs = order["logs"]
-    _fresh_logs(logs)
     named = order.get("user") or os.environ.pop("HC_IMAGE_USER", None)
     user = None
     if named and os.geteuid() == 0:
         user = account(named, _text("/etc/passwd"), _text("/etc/group"))
         if user is None:
             return {"error": f"no user {named} in /etc/passwd"}
+    _fresh_logs(logs, user)
     tests = GradingLeader(order, user, become)
     if beside is not None:
         tests.watch.register(*beside)
@@ -122,16 +122,18 @@ def _text(path: str) -> str:
         return ""
 
 
-def _fresh_logs(logs: str) -> None:
+def _fresh_logs(logs: str, user: Account | None) -> None:
     """Harbor's log folders, real ones that are open to every user, without a reward of before. Where the reward will
-    lie, nobody removes what others wrote."""
+    lie, nobody writes but the user of ``test.sh``: whoever may write there can move a file of that user's there."""
     above = os.path.dirname(logs)
     for folder in (above, logs, f"{above}/agent", f"{above}/artifacts"):
         if os.path.islink(folder) or (os.path.exists(folder) and not os.path.isdir(folder)):
             os.unlink(folder)
         os.makedirs(folder, exist_ok=True)
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o1777 if folder in (above, logs) else 0o777)
+            os.chmod(folder, {above: 0o1777, logs: 0o755}.get(folder, 0o777))
+    if user is not None:
+        os.chown(logs, user.uid, user.gid)
     for path in (f"{logs}/{name}" for name in REWARDS):
         if os.path.isdir(path) and not os.path.islink(path):
             import shutil
@@ -150,7 +152,7 @@ def _message(raw: bytes) -> Any:
 
 def _reward(path: str, owners: set[int]) -> str | None:
     """A reward file, base64; None where there is none. Anything but a regular file of sane size counts as empty, and so
-    does one of another user: the folder is open to all, also to those as whom the tests run what they test."""
+    does one of another user, where the tests have opened the folder to those as whom they run what they test."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
