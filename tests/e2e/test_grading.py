@@ -15,6 +15,7 @@ from hc_ray.domain.task import Task
 from tests.fakes.sandbox_home import BACKENDS, closing, open_place
 from tests.fakes.tars import make_tar, member
 from tests.fakes.tasks import sealed_task
+from tests.fakes.terminal_tasks import DATASET
 
 GOOD = "def add(a, b):\n    return a + b\n"
 IN_PROCESS = """import sys
@@ -98,6 +99,56 @@ async def test_what_programs_of_the_tests_stand_on_and_start_by_themselves_is_th
     assert [earned[path].passed for path in paths] == [False, False, False, True]
     assert earned[paths[0]].tampered == paths[:1]
     assert [earned[path].left_behind for path in paths[1:3]] == [paths[1:2], paths[2:3]]
+
+
+SWAPS = """import ctypes, os, sys
+top = sys.argv[1].encode()
+os.chmod(top, 0o777)
+os.symlink("/tests", top + b".link")
+while True:
+    ctypes.CDLL(None).renameat2(-100, top, -100, top + b".link", 2)
+"""
+BOXED = """import os
+
+from box import Box
+
+
+def test_what_lies_in_a_box_may_be_exchanged_for_links():
+    before = sorted(os.listdir("/tests"))
+    with Box(folders=["here"]) as box:
+        box.start(["python3", "swap.py", box.path("here")])
+        for _ in range(300):
+            for act in (box.tree, box.bytes, lambda name: box.put(name + "/new", "")):
+                try:
+                    act("here")
+                except OSError:
+                    pass
+    assert (os.stat("/tests").st_mode & 0o777, sorted(os.listdir("/tests"))) == (0o700, before)
+"""
+LATE = """from child import run
+
+
+def test_what_is_imported_late_is_no_child_s():
+    run(["sh", "-c", "echo 'raise SystemExit' > /tests/colorsys.py"])
+    import colorsys
+"""
+
+
+def of_our_own(ground: Path, test_outputs: str) -> Task:
+    shared = {path.name: path.read_text() for path in (DATASET / "shared-tests").iterdir() if path.is_file()}
+    return sealed_task(ground, tests={**shared, "test_outputs.py": test_outputs})
+
+
+@pytest.mark.docker
+async def test_a_program_that_lives_beside_our_own_tests_opens_no_file_of_theirs_by_a_link(ground):
+    task = of_our_own(ground, BOXED)
+    async with closing("docker", ground / "public") as place:
+        assert (await graded(task, {"/app/swap.py": SWAPS}, place, ground)).passed is True
+
+
+async def test_our_own_tests_import_nothing_that_a_child_of_theirs_lays_beside_them(place, ground):
+    task = of_our_own(ground, LATE)
+    assert (await graded(task, {"/app/add.py": GOOD}, place, ground)).passed is True
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:

@@ -3,6 +3,7 @@
 `child.run` throws its copy away after each command. What a box holds stays until it is closed, so a test can start a
 daemon in one command and ask it something in the next, lay out whole trees, and look at modes and links afterwards. The
 commands run as `child.run` runs them: as an unprivileged user where the tests run as root, with a deadline and limits.
+A test that touches files of a box by itself does so `as_child` too, since a command may be alive there.
 """
 
 import http.client
@@ -16,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from child import NOBODY, OUTPUT_LIMIT, WORKDIR, _children, _limits, _text, _user
+from child import NOBODY, OUTPUT_LIMIT, WORKDIR, _children, _limits, _text, _user, as_child
 
 
 class Done:
@@ -80,11 +81,11 @@ class Box:
         """Starts a command and leaves it running."""
         return self._start(argv, subprocess.DEVNULL, subprocess.DEVNULL, subprocess.DEVNULL, env, ".")
 
+    @as_child()
     def put(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
-        self._hand_over()
+        (self.folder / name).write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
 
+    @as_child()
     def bytes(self, name):
         """The content of one regular file, None where there is none."""
         path = self.folder / name
@@ -104,6 +105,7 @@ class Box:
         data = self.bytes(name)
         return None if data is None else data.decode("utf-8", "replace")
 
+    @as_child()
     def tree(self, below="."):
         """Relative name to ("folder", mode), ("file", mode) or ("link", target) of all that lies below a folder."""
         top, found = self.folder / below, {}

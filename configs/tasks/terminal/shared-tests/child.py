@@ -15,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 WORKDIR = Path("/app")
 NOBODY = 65534
+_NOBODYS = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 OUTPUT_LIMIT = 8 * 1024 * 1024
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT = 4, 8, 36, 47
+MARK = 36
+"""A harmless capability (CAP_BLOCK_SUSPEND) that the tests may have been given: who lacks it cannot trace who has it."""
 
 # What runs in the child for `call`: the answer is printed after the call, behind a marker made for this call.
 CALL = r"""
@@ -198,16 +202,49 @@ def _user():
     """Arguments that make the child an unprivileged user, where the tests run as root."""
     if os.geteuid() != 0:
         return {}
+    if _is_marked():
+        ctypes.CDLL(None).prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    return _NOBODYS if _can_change() else {}
+
+
+@cache
+def _can_change():
     try:
-        subprocess.run(["true"], user=NOBODY, group=NOBODY, extra_groups=[], check=True)
+        subprocess.run(["true"], preexec_fn=_limits, check=True, **_NOBODYS)
     except (OSError, subprocess.SubprocessError):
-        return {}
-    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        return False
+    return True
+
+
+@contextmanager
+def as_child():
+    """Does what is done here with the child's rights: a child that lives may exchange a file for a link meanwhile."""
+    if not _user():
+        yield
+        return
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 def _limits():
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_LIMIT, OUTPUT_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.geteuid() == NOBODY and _is_marked():
+        low, high = 0, 1 << MARK - 32
+        header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(low, low, low, high, high, high)
+        ctypes.CDLL(None).capset(header, sets)
+        ctypes.CDLL(None).prctl(PR_CAP_AMBIENT, 2, MARK, 0, 0)
+
+
+def _is_marked():
+    """Whether this process has the capability that its children are to keep."""
+    permitted = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapPrm:"))
+    return int(permitted.split()[1], 16) >> MARK & 1 == 1
 
 
 def _kill(process):
@@ -271,7 +308,7 @@ def _rich(value):
 def protect():
     """Closes the test process and its files to children: its memory, its pipes, and the tests themselves.
 
-    As root the tests' folder becomes unreadable to the unprivileged child. Otherwise the child is the same user, so the
+    From the tests' folder nothing is imported any more: a child of the same user could have put modules there. As root the tests' folder becomes unreadable to the unprivileged child. Otherwise the child is the same user, so the
     tests (already collected) are removed from the container's own copy at /tests.
     """
     try:
@@ -281,6 +318,7 @@ def protect():
     except (OSError, AttributeError):
         pass
     here = Path(__file__).resolve().parent
+    sys.path[:] = [folder for folder in sys.path if folder and Path(folder) != here]
     if here != Path("/tests"):
         return
     try:

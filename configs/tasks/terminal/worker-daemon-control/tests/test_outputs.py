@@ -8,7 +8,7 @@ import time
 
 import pytest
 from box import Box
-from child import read
+from child import as_child, read
 
 WORKER, CONF = "cc10ec1261f08260ec2f8977e6c5f73193fde3cafbec58ce280e62f9b97e6692", "ae70283d6422dc56b86efbf62a38ea8358ee8bb8742bda3da32b58c5a5bc696b"
 
@@ -122,7 +122,8 @@ def test_stale_pid_files(stale):
     with desk() as box:
         ctl = Desk(box)
         ctl("status")
-        (box.folder / "de sk" / "run").mkdir(exist_ok=True)
+        with as_child():
+            (box.folder / "de sk" / "run").mkdir(exist_ok=True)
         bystander = box.start(["sleep", "100"])
         ctl.put("run/worker.pid", f"{bystander.pid}\n" if stale == "sleep" else f"{stale}\n")
         if stale == "zombie":
@@ -192,7 +193,8 @@ def test_restart():
 def test_a_worker_that_does_not_come_up(worker, seconds):
     with desk(worker=worker) as box:
         ctl = Desk(box)
-        (box.folder / "de sk" / "run").mkdir()
+        with as_child():
+            (box.folder / "de sk" / "run").mkdir()
         # A beat of an earlier run says nothing about this one.
         ctl.put("run/beat", f"{time.time():.3f}\n")
         begin = time.monotonic()
