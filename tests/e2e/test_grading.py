@@ -151,6 +151,17 @@ async def test_our_own_tests_import_nothing_that_a_child_of_theirs_lays_beside_t
     assert (await graded(task, {"/app/add.py": GOOD}, place, ground)).passed is True
 
 
+async def test_no_settings_of_the_candidate_s_lie_on_the_way_up_from_the_tests(ground):
+    script = "cd /tests\ngit diff --no-index expected.txt /app/out.txt && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, tests={"test.sh": script, "expected.txt": "42\n"})
+    forge = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
+    repository = {"/.git/HEAD": "ref: refs/heads/main\n", "/.git/refs/heads/x": "", "/.git/objects/x": ""}
+    config = "[core]\n\trepositoryformatversion = 0\n[diff]\n\texternal = /app/forge\n"
+    files = {**repository, "/.git/config": config, "/app/forge": forge, "/app/out.txt": "no\n"}
+    async with closing("bwrap", ground / "public") as place:
+        assert (await graded(task, files, place, ground)).cause == "no_verdict"
+
+
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:
     script = (
         'mkdir -p /logs/verifier\n[ "$(cat out.txt)" = yes ] && echo \'{"reward": 1}\' > /logs/verifier/reward.json\n'

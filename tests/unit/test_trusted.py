@@ -325,6 +325,17 @@ def test_what_a_program_could_read_in_a_home_is_left_behind_unless_a_test_names_
     assert ("left behind" if found.left_behind == (path,) else "carried") == expected
 
 
+@pytest.mark.parametrize(("path", "words", "expected"), [
+    ("/.git/config", (), "left behind"), ("/.git", ("git",), "carried"), ("/.sh/x", ("sh",), "left behind"),
+    ("/package.json", (), "left behind"), ("/package.json", ("package.json",), "carried"), ("/data/x", (), "carried"),
+    ("/.mvn/jvm.config", ("mvn",), "carried"), ("/app/.git/config", (), "carried"),
+])  # fmt: skip
+def test_what_programs_could_find_right_above_the_tests_is_left_behind_unless_a_test_names_it(path, words, expected):
+    found = sorted_out(make_tar({path: "x"}), mentioned=Mentions(words=words))
+    assert ("left behind" if found.left_behind == (path,) else "carried") == expected
+    assert fate(path, workdir="/") == "carried"
+
+
 def test_a_link_that_leads_astray_and_what_would_be_found_before_its_like_are_left_behind():
     link = make_tar({}, member("app/out", tarfile.SYMTYPE, "/tests/expected"))
     image = DEBIAN.model_copy(update={"astray": ("/app/out",)})

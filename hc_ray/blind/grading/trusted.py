@@ -213,7 +213,7 @@ class _Sorter:
             return "left"
         if path in self.astray:
             return "left"  # what the tests expect would be read, or what they write swallowed, where it lies
-        if real in self.above_search:
+        if real in self.above_search or self._is_above_tests(real):
             return "left"  # a file or link where programs, libraries or modules are looked for: it could lead anywhere
         if self._shadows_module(real) or self._shadows_program(folder, name) or self._shadows_library(folder, name):
             return "tampered"
@@ -227,6 +227,14 @@ class _Sorter:
         if not name.startswith(".") or folder not in self.homes or folder in self.run_in:
             return False
         return name[1:] not in self.mentioned.words or name[1:] in self.image.programs
+
+    def _is_above_tests(self, real: str) -> bool:
+        """Whether a program could find it right below the root, on its way up from the tests, of which none names it:
+        a file (settings of a project), or what is in a hidden folder (a repository)."""
+        top, _, rest = real[1:].partition("/")
+        if (rest and top[0] != ".") or "/" in (*self.homes, *self.run_in):
+            return False
+        return top.lstrip(".") not in self.mentioned.words or top[1:] in self.image.programs
 
     def _shadows_program(self, folder: str, name: str) -> bool:
         chain = self.image.programs.get(name)
