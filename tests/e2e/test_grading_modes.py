@@ -111,6 +111,20 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
+async def test_a_library_that_comes_to_where_the_tests_run_is_seen_where_programs_look_for_it_there(places, ground):
+    solvers, verifiers = places
+    dockerfile = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV LD_LIBRARY_PATH=/usr/local/lib:\n"
+    test_sh = f"{WAITS}echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, dockerfile=dockerfile, tests={"test.sh": test_sh})
+    for name, passed in (("libtinfo.so.6", False), ("log", True)):
+        sandbox = await solvers.create(task, "lurks")
+        lurks = LURKS.replace("pytest.py", name)
+        await sandbox.exec(["bash", "-c", f"touch it\n({lurks}) </dev/null >/dev/null 2>&1 &"], timeout=30)
+        submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+        verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+        assert (verdict.passed, verdict.tampered) == (passed, () if passed else (f"/app/{name}",)), verdict
+
+
 LOOKS = """import glob
 while True:
     for path in glob.glob("/proc/[0-9]*/cmdline"):

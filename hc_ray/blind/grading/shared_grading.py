@@ -199,7 +199,9 @@ class _Watched:
         self._grounds = image.grounds
         self.trees = [*self.whole, *self._grounds, *SYSTEM]
         """Where code lies that must be as it was at any moment."""
-        self._folders = {*image.path, *image.first, *image.loader, *image.perl, "/", "/etc", *FOLDERS}
+        self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
+        self._folders = {*image.path, *image.first, *image.perl, "/", "/etc", *FOLDERS}
+        self._folders |= {*image.loader} - self._run_in
         self._folders |= {folder for python in image.pythons for folder in python.order}
         self._files = image.trusted_files()
         near = {*self._folders, *self._whole, *self._grounds, *(posixpath.dirname(file) for file in self._files)}
@@ -210,8 +212,9 @@ class _Watched:
         self.sealed = sorted({*near, *above, *self._files, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
         self._loaded.add("hc_witness")
-        self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
-        self.come = {folder: sorted(self._loaded) for folder in self._run_in} | {"/var": ["run"], "/var/run": ["nscd"]}
+        self._libraries = {*image.libraries} if self._run_in.intersection(image.loader) else set()
+        names = [*self._loaded, *self._libraries]
+        self.come = {folder: sorted(names) for folder in self._run_in} | {"/var": ["run"], "/var/run": ["nscd"]}
         """Homes, folders that the tests run in and those above, with names that must neither come nor go while they
         do."""
         for home in image.homes:
@@ -252,7 +255,7 @@ class _Watched:
             return True
         if folder in self._homes and (parts[-1] in self._settings or re.fullmatch(r"\..*rc", parts[-1])):
             return True
-        if folder in self._run_in and top_module(path, folder) in self._loaded:
+        if folder in self._run_in and (top_module(path, folder) in self._loaded or parts[-1] in self._libraries):
             return True
         return any(path == folder or path.startswith(f"{folder}/") for folder in self._whole)
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from hc_ray.blind.grading.contents import ENTRY_POINTS, Contents, parents
 
+_LEVELS = "glibc-hwcaps|tls|haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg"
+"""Folders that the C library prefers to the one that they lie in, by the processor."""
 _SYSTEM = re.compile(
     r"(/usr(/local)?)?/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
@@ -23,8 +25,7 @@ _KEPT = re.compile(
     r"|/etc/ca-certificates/update\.d/.*|/usr/share/python3/runtime\.d/.*|/usr/share/git-core(/.*)?"
     r"|/var/lib/dpkg/(triggers/.*|diversions(-old)?|statoverride(-old)?)"
     # What the C library and OpenSSL load by name or prefer to what lies beside it.
-    r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/(gconv|glibc-hwcaps|tls|audit|security|engines-[^/]+|ossl-modules)(/.*)?"
-    r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/(haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg)(/.*)?"
+    rf"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/({_LEVELS}|gconv|audit|security|engines-[^/]+|ossl-modules)(/.*)?"
     r"|(/usr(/local)?)?/lib[^/]*/gcc/.*/specs|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
 )
 IN_HOMES = (
@@ -91,6 +92,11 @@ class StartUp:
         if folder in self._beside_python and _OF_PYTHON.fullmatch(name):
             return True
         return folder in self._above and _ABOVE_TESTS.fullmatch(name) is not None
+
+
+def searched(folder: str) -> str:
+    """The folder in which the C library finds what lies in one that it prefers."""
+    return re.sub(rf"/({_LEVELS})(/.*)?$", "", folder)
 
 
 def announces_plugin(path: str, contents: Contents) -> bool:

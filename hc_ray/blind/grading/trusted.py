@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 from hc_ray.blind.grading.accounts import accounts_agree
 from hc_ray.blind.grading.contents import Contents, parents, without
 from hc_ray.blind.grading.image import Image
-from hc_ray.blind.grading.startup import StartUp, announces_plugin
+from hc_ray.blind.grading.startup import StartUp, announces_plugin, searched
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.domain.value import Value
 
@@ -255,7 +255,7 @@ class _Sorter:
         known = self.image.libraries.get(name)
         if known is None:
             return False
-        return folder in self.image.loader or folder in {posixpath.dirname(file) for file in known}
+        return searched(folder) in self.image.loader or folder in {posixpath.dirname(file) for file in known}
 
     def _shadows_module(self, real: str) -> bool:
         """Whether a module would be found before, or beside, one of its name that the tests stand on. In the folders

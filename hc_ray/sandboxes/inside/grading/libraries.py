@@ -9,9 +9,11 @@ import posixpath
 import re
 import stat
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from hc_ray.sandboxes.inside.grading import named
 
 _LOAD, DYNAMIC, INTERP = 1, 2, 3
 _NEEDED, STRTAB, _STRSZ, RPATH, RUNPATH = 1, 5, 10, 15, 29
@@ -99,9 +101,10 @@ def _text(data: bytes, at: int) -> str:
     return data[at : at + 4096].split(b"\0", 1)[0].decode(errors="replace")
 
 
-def search_folders(environment: dict[str, str]) -> list[str]:
-    """Where the loader looks for libraries that name no folder of their own, real paths, in its order."""
-    folders = [entry for entry in environment.get("LD_LIBRARY_PATH", "").split(":") if entry.startswith("/")]
+def search_folders(environment: dict[str, str], run_in: Sequence[str]) -> list[str]:
+    """Where the loader looks for libraries that name no folder of their own, real paths, in its order. ``run_in``:
+    where programs run."""
+    folders = named.listed(environment.get("LD_LIBRARY_PATH", ""), run_in)
     folders += _configured("/etc/ld.so.conf", 0)
     for name in sorted(glob.glob("/etc/ld-musl-*.path")):
         folders += re.split(r"[:\s]+", _contents(name))

@@ -79,7 +79,8 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
     }
-    if order.get("deep") or _is_deep(order, canonical, answer):
+    libraries_at = named.listed(environment.get("LD_LIBRARY_PATH", ""), [order["workdir"], *answer["modules_at"]])
+    if order.get("deep") or _is_deep(order, canonical, answer, libraries_at):
         answer |= _deep(order, exists, canonical, answer, environment)
     return answer
 
@@ -164,10 +165,11 @@ def _named(order: dict[str, Any], environment: dict[str, str], home: str) -> set
     return {step for file in files if file for step in (named.canonical_path(file), *named.steps(file))}
 
 
-def _is_deep(order: dict[str, Any], canonical: dict[str, str], answer: dict[str, Any]) -> bool:
-    """Whether anything lies outside of the working directory, or where programs or modules are looked for."""
+def _is_deep(order: dict[str, Any], canonical: dict[str, str], answer: dict[str, Any], libraries_at: list[str]) -> bool:
+    """Whether anything lies outside of the working directory, or where programs, libraries or modules are looked
+    for."""
     workdir = os.path.realpath(order["workdir"])
-    looked_at = [*answer["path"], *answer["first"]]
+    looked_at = [*answer["path"], *answer["first"], *map(os.path.realpath, libraries_at)]
     looked_at += [folder for python in answer["pythons"] for folder in python["path"]]
     if workdir == "/" or any(folder == workdir or folder.startswith(workdir + "/") for folder in looked_at):
         return True
@@ -188,7 +190,7 @@ def _deep(
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
-    folders = libraries.search_folders(environment)
+    folders = libraries.search_folders(environment, [order["workdir"], *answer["modules_at"]])
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
