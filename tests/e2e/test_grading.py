@@ -163,6 +163,16 @@ async def test_no_library_of_the_candidate_s_is_loaded_by_programs_of_the_tests_
         assert (await graded(task, mine, place, ground)).passed is True
 
 
+async def test_no_module_or_header_of_the_candidate_s_comes_first_where_a_variable_names_its_folder(ground):
+    dockerfile = "FROM debian:bookworm-slim\nWORKDIR /app\nENV PERL5LIB=/app/lib CPATH=/app/inc\n"
+    script = "perl -Mstrict -MMine -e 1 && echo '#include <mine.h>' | cc -E - && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, dockerfile=dockerfile, tests={"test.sh": script})
+    mine = {"/app/lib/Mine.pm": "1;", "/app/inc/mine.h": ""}
+    async with closing("bwrap", ground / "public") as place:
+        verdict = await graded(task, {**mine, "/app/lib/strict.pm": "", "/app/inc/stdio.h": ""}, place, ground)
+    assert (verdict.passed, verdict.left_behind) == (True, ("/app/inc/stdio.h", "/app/lib/strict.pm"))
+
+
 async def test_no_settings_of_the_candidate_s_lie_on_the_way_up_from_the_tests(ground):
     script = "cd /tests\ngit diff --no-index expected.txt /app/out.txt && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, tests={"test.sh": script, "expected.txt": "42\n"})

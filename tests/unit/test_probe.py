@@ -149,7 +149,7 @@ def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_progr
 
 def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs():
     """A program that names its search folder finds the loader's own file by another way: it was told twice once."""
-    folders = libraries.search_folders({}, ["/"])
+    folders = libraries.search_folders()
     programs = sorted(map(str, Path("/usr/bin").iterdir()))[:300]
     told = libraries.closure(programs, folders)
     for seed in range(3):
@@ -158,10 +158,9 @@ def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs():
 
 
 def test_the_libraries_of_a_program_are_found_without_running_it():
-    folders = libraries.search_folders({"LD_LIBRARY_PATH": "/opt/first:relative:"}, ["/app", "/srv/it"])
+    folders = libraries.search_folders(["/opt/first", "/app/relative"])
     found, loaders = libraries.closure(["/bin/sh"], folders)
-    assert folders[:5] == ["/opt/first", "/app/relative", "/srv/it/relative", "/app", "/srv/it"]
-    assert "/app" not in libraries.search_folders({"LD_LIBRARY_PATH": ""}, ["/app"])
+    assert folders[:2] == ["/opt/first", "/app/relative"]
     (libc,) = [name for name in found if name.startswith("libc.")]
     assert Path(found[libc][0]).is_file() and Path(loaders[0]).is_file()
     listed = libraries.cached(["libc.so.6"])

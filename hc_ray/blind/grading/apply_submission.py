@@ -36,6 +36,10 @@ _RESOLVING = [
     "NODE_PATH",
     "PERL5LIB",
     "PERL5OPT",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
 ]
 
 

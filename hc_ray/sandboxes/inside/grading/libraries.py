@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hc_ray.sandboxes.inside.grading import named
-
 _LOAD, DYNAMIC, INTERP = 1, 2, 3
 _NEEDED, STRTAB, _STRSZ, RPATH, RUNPATH = 1, 5, 10, 15, 29
 _STRINGS_LIMIT = 1 << 20
@@ -101,10 +99,10 @@ def _text(data: bytes, at: int) -> str:
     return data[at : at + 4096].split(b"\0", 1)[0].decode(errors="replace")
 
 
-def search_folders(environment: dict[str, str], run_in: Sequence[str]) -> list[str]:
-    """Where the loader looks for libraries that name no folder of their own, real paths, in its order. ``run_in``:
-    where programs run."""
-    folders = named.listed(environment.get("LD_LIBRARY_PATH", ""), run_in)
+def search_folders(first: Sequence[str] = ()) -> list[str]:
+    """Where the loader looks for libraries that name no folder of their own, real paths, in its order. ``first``: what
+    LD_LIBRARY_PATH lists."""
+    folders = [*first]
     folders += _configured("/etc/ld.so.conf", 0)
     for name in sorted(glob.glob("/etc/ld-musl-*.path")):
         folders += re.split(r"[:\s]+", _contents(name))

@@ -54,13 +54,6 @@ def _real_folder(folder: str) -> str:
     return os.path.realpath(place) if os.path.islink(place) else place
 
 
-def listed(variable: str, run_in: Sequence[str]) -> list[str]:
-    """The folders that a variable of the loader lists; one that is spelt from where a program runs, an empty one too,
-    for each folder that programs are ``run_in``."""
-    entries = re.split("[:;]", variable) if variable else []
-    return [posixpath.join(at, entry) for entry in entries for at in run_in]
-
-
 def programs_of(words: Iterable[str], path: list[str], workdir: str) -> Iterator[tuple[str, list[str]]]:
     """(name, every link and file on the way to the program that it starts). Names that start none are left out. A
     script's interpreter counts as named too."""

@@ -79,8 +79,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
     }
-    libraries_at = named.listed(environment.get("LD_LIBRARY_PATH", ""), [order["workdir"], *answer["modules_at"]])
-    if order.get("deep") or _is_deep(order, canonical, answer, libraries_at):
+    if order.get("deep") or _is_deep(order, canonical, answer, environment):
         answer |= _deep(order, exists, canonical, answer, environment)
     return answer
 
@@ -165,11 +164,16 @@ def _named(order: dict[str, Any], environment: dict[str, str], home: str) -> set
     return {step for file in files if file for step in (named.canonical_path(file), *named.steps(file))}
 
 
-def _is_deep(order: dict[str, Any], canonical: dict[str, str], answer: dict[str, Any], libraries_at: list[str]) -> bool:
-    """Whether anything lies outside of the working directory, or where programs, libraries or modules are looked
-    for."""
+def _is_deep(
+    order: dict[str, Any], canonical: dict[str, str], answer: dict[str, Any], environment: dict[str, str]
+) -> bool:
+    """Whether anything lies outside of the working directory, or where programs, libraries or modules are looked for,
+    as far as a variable says."""
     workdir = os.path.realpath(order["workdir"])
-    looked_at = [*answer["path"], *answer["first"], *map(os.path.realpath, libraries_at)]
+    looked_at = [*answer["path"], *answer["first"]]
+    listed = [value for name, value in environment.items() if name not in ("PWD", "OLDPWD")]
+    looked_at += [os.path.realpath(entry) for entry in re.split("[:;]", ":".join(listed)) if entry.startswith("/")]
+    looked_at += map(os.path.realpath, _in_order(environment, "LD_LIBRARY_PATH", answer))
     looked_at += [folder for python in answer["pythons"] for folder in python["path"]]
     if workdir == "/" or any(folder == workdir or folder.startswith(workdir + "/") for folder in looked_at):
         return True
@@ -190,14 +194,16 @@ def _deep(
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
-    folders = libraries.search_folders(environment, [order["workdir"], *answer["modules_at"]])
+    folders = libraries.search_folders(_in_order(environment, "LD_LIBRARY_PATH", answer))
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
     changed = [canonical.get(path, path) for path in [*exists, *removed]]
-    perl, linked, known_before = _perl(answer["programs"]), _linked(answer["programs"]), set(exists)
+    perl, linked = _perl(answer["programs"], environment), _linked(answer["programs"], environment)
+    known_before = set(exists)
     new = {path: canonical.get(path, path) for path in order["paths"] if path not in known_before}
-    headers = _include_folders()
+    variables = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+    headers = [folder for name in variables for folder in _in_order(environment, name, answer)] + _include_folders()
     found_first = {path: [file for places in (headers, perl, linked) for file in _hidden(at, places)]
                    for path, at in new.items()}  # fmt: skip
     by_name = {path: late for path, late in found_first.items() if late}
@@ -217,6 +223,13 @@ def _deep(
     }
 
 
+def _in_order(environment: dict[str, str], variable: str, answer: dict[str, Any]) -> list[str]:
+    """The folders that a variable of the loader or the C compiler lists; one that is spelt from where a program runs,
+    an empty one too, for each folder that the tests run in."""
+    run_in, value = [answer["workdir"], *answer["modules_at"]], environment.get(variable)
+    return [posixpath.join(at, entry) for entry in re.split("[:;]", value) for at in run_in] if value else []
+
+
 def _hidden(path: str, folders: list[str]) -> list[str]:
     """The files of the image that one of the same name, in a folder that is searched before theirs, would hide."""
     at = next((number for number, folder in enumerate(folders) if path.startswith(f"{folder}/")), None)
@@ -233,23 +246,24 @@ def _include_folders() -> list[str]:
     return [*private, "/usr/local/include", *glob.glob("/usr/include/*-linux-*"), "/usr/include"]
 
 
-def _perl(programs: dict[str, list[str]]) -> list[str]:
+def _perl(programs: dict[str, list[str]], environment: dict[str, str]) -> list[str]:
     """The folders of perl's modules, where the tests name perl."""
-    said = _said(programs, "perl", "-e", 'print "$_\\n" for @INC')
+    said = _said(programs, environment, "perl", "-e", 'print "$_\\n" for @INC')
     return [line for line in said.splitlines() if line.startswith("/")]
 
 
-def _linked(programs: dict[str, list[str]]) -> list[str]:
+def _linked(programs: dict[str, list[str]], environment: dict[str, str]) -> list[str]:
     """Where the C compiler looks for what it links a program with, in its order."""
-    told = re.search("^libraries: *=(.*)$", _said(programs, "cc", "-print-search-dirs"), re.M)
+    told = re.search("^libraries: *=(.*)$", _said(programs, environment, "cc", "-print-search-dirs"), re.M)
     return list(dict.fromkeys(map(os.path.realpath, told[1].split(":")))) if told else []
 
 
-def _said(programs: dict[str, list[str]], name: str, *arguments: str) -> str:
+def _said(programs: dict[str, list[str]], environment: dict[str, str], name: str, *arguments: str) -> str:
     """What a program of the image prints; nothing where it has none."""
     try:
         command = [programs[name][0], *arguments]
-        return subprocess.run(command, capture_output=True, timeout=20, check=False).stdout.decode(errors="replace")
+        done = subprocess.run(command, capture_output=True, timeout=20, check=False, env=environment)
+        return done.stdout.decode(errors="replace")
     except (KeyError, OSError, subprocess.TimeoutExpired):
         return ""
 
