@@ -173,6 +173,17 @@ async def test_no_module_or_header_of_the_candidate_s_comes_first_where_a_variab
     assert (verdict.passed, verdict.left_behind) == (True, ("/app/inc/stdio.h", "/app/lib/strict.pm"))
 
 
+async def test_what_shells_read_unasked_is_no_candidate_s_and_modules_are_carried_beside_an_empty_entry(place, ground):
+    env = "ENV BASH_ENV=/app/env.sh PYTHONPATH=/srv/x:\n"
+    dockerfile = f"FROM python:3.11-slim-bookworm\nWORKDIR /app\n{env}"
+    script = "python3 -c 'import add' && echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, dockerfile=dockerfile, tests={"test.sh": script})
+    forge = {"/app/env.sh": "echo 1 > /logs/verifier/reward.txt\n"}
+    assert (await graded(task, forge, place, ground)).cause == "no_verdict"
+    verdict = await graded(task, {**forge, "/app/add.py": GOOD}, place, ground)
+    assert (verdict.passed, verdict.left_behind) == (True, ("/app/env.sh",))
+
+
 async def test_no_settings_of_the_candidate_s_lie_on_the_way_up_from_the_tests(ground):
     script = "cd /tests\ngit diff --no-index expected.txt /app/out.txt && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, tests={"test.sh": script, "expected.txt": "42\n"})

@@ -80,7 +80,9 @@ class Image(Value):
     """Folders that may come before ``path``: the user's own, and those that the tests' scripts name."""
     modules_at: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    """Files that variables or sourcing scripts name."""
+    """Files that scripts source."""
+    unasked: tuple[str, ...] = ()
+    """Files that variables name: what shells and Pythons read by themselves."""
     programs: dict[str, tuple[str, ...]] = {}
     """Name → every link and file on the way to what it starts, first the entry on PATH."""
     grounds: tuple[str, ...] = ()

@@ -108,7 +108,7 @@ class _Sorter:
         self.mentioned = mentioned
         self.exists, self.was_folder = set(image.exists), set(image.folders)
         self.folders, self.astray = set(contents.folders), set(image.astray)
-        named = [path for path in image.named if not self.is_loose(path)]
+        named = [*image.unasked, *(path for path in image.named if not self.is_loose(path))]
         self.files = {*image.trusted_files(), *named}
         self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
         self.above = {parent for path in self.files for parent in parents(path)}

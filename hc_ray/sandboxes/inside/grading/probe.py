@@ -26,7 +26,7 @@ from hc_ray.sandboxes.inside.grading import interpreters, named
 
 MYPY = False
 if MYPY:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
@@ -42,6 +42,9 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     if order.get("ldconfig"):
         remember_libraries()
     environment = {**os.environ, **order.get("env", {})}
+    if paths := environment.get("PYTHONPATH"):  # as Pythons read it that start where the tests run
+        paths = ":".join(posixpath.normpath(posixpath.join(order["workdir"], entry)) for entry in paths.split(":"))
+        environment["PYTHONPATH"] = paths
     home = environment.get("HOME", "/root")
     # The way in of the witness may be there since an earlier look.
     own = f"/{interpreters.WAY_IN}"
@@ -72,7 +75,8 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "path": [os.path.realpath(folder) for folder in path],
         "first": [os.path.realpath(folder) for folder in first],
         "modules_at": [os.path.realpath(folder) for folder in modules_at if folder],
-        "named": sorted(_named(order, environment, home)),
+        "named": sorted(_on_the_way(order.get("sourced", ()), order, home)),
+        "unasked": sorted(_on_the_way(map(environment.get, _FILES_BY_VARIABLE), order, home)),
         "programs": programs,
         "grounds": named.grounds(programs),
         "pytest": source,
@@ -157,10 +161,9 @@ def _sessions(
     return sessions
 
 
-def _named(order: dict[str, Any], environment: dict[str, str], home: str) -> set[str]:
-    """Files that are read because a variable or a script of the tests names them, links on the way included."""
-    spelled = [environment[name] for name in _FILES_BY_VARIABLE if environment.get(name)]
-    files = [_filled(text, home, order["workdir"]) for text in [*spelled, *order.get("sourced", ())]]
+def _on_the_way(spelled: Iterable[str | None], order: dict[str, Any], home: str) -> set[str]:
+    """Files that variables or scripts of the tests spell, links on the way included."""
+    files = [_filled(text, home, order["workdir"]) for text in spelled if text]
     return {step for file in files if file for step in (named.canonical_path(file), *named.steps(file))}
 
 
