@@ -111,12 +111,12 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
-async def test_a_library_that_comes_to_where_the_tests_run_is_seen_where_programs_look_for_it_there(places, ground):
+async def test_what_programs_load_unasked_from_where_the_tests_run_is_seen_when_it_comes_there(places, ground):
     solvers, verifiers = places
-    dockerfile = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV LD_LIBRARY_PATH=/usr/local/lib:\n"
+    dockerfile = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV LD_LIBRARY_PATH=/lib: BASH_ENV=/app/env.sh\n"
     test_sh = f"{WAITS}echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=dockerfile, tests={"test.sh": test_sh})
-    for name, passed in (("libtinfo.so.6", False), ("log", True)):
+    for name, passed in (("libtinfo.so.6", False), ("env.sh", False), ("log", True)):
         sandbox = await solvers.create(task, "lurks")
         lurks = LURKS.replace("pytest.py", name)
         await sandbox.exec(["bash", "-c", f"touch it\n({lurks}) </dev/null >/dev/null 2>&1 &"], timeout=30)

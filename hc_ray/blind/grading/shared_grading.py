@@ -209,7 +209,7 @@ class _Watched:
         self._homes = set(image.homes)
         self._settings = {*IN_HOMES, *(f".{name}" for name in image.programs)}
         hooks = {f"{home}/{name}" for home in image.homes for name in IN_HOMES}
-        self.sealed = sorted({*near, *above, *self._files, *hooks, image.home} - {""})
+        self.sealed = sorted({*near, *above, *self._files, *image.unasked, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
         self._loaded.add("hc_witness")
         self._libraries = {*image.libraries} if self._run_in.intersection(image.loader) else set()
@@ -219,6 +219,8 @@ class _Watched:
         do."""
         for home in image.homes:
             self.come.setdefault(home, []).extend(IN_HOMES)
+        for path in image.unasked:
+            self.come.setdefault(posixpath.dirname(path), []).append(posixpath.basename(path))
         for folder in self._run_in:
             *way, last = folder.strip("/").split("/")
             for depth, name in enumerate((*way, last)):
