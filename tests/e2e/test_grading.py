@@ -152,12 +152,14 @@ async def test_our_own_tests_import_nothing_that_a_child_of_theirs_lays_beside_t
 
 
 async def test_no_library_of_the_candidate_s_is_loaded_by_programs_of_the_tests_from_where_they_run(place, ground):
-    """An empty entry, as ``ENV LD_LIBRARY_PATH=/usr/local/lib:$LD_LIBRARY_PATH`` leaves one, means that folder."""
-    preferred = "/app/lib/glibc-hwcaps/x86-64-v2/libc.so.6"
-    for folders, path in (("/usr/local/lib:", "/app/libc.so.6"), ("lib", preferred)):
-        dockerfile = f"FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV LD_LIBRARY_PATH={folders}\n"
-        script = "[ -e add.py ] && echo 1 > /logs/verifier/reward.txt\n"
-        task = sealed_task(ground, dockerfile=dockerfile, tests={"test.sh": script})
+    """An empty entry, as ``LD_LIBRARY_PATH=/usr/local/lib:$LD_LIBRARY_PATH`` leaves one, means that folder."""
+    preferred, first = "/app/lib/glibc-hwcaps/x86-64-v2/libc.so.6", "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
+    script = "[ -e add.py ] && echo 1 > /logs/verifier/reward.txt\n"
+    exported = f"export LD_LIBRARY_PATH=/srv/lib:$LD_LIBRARY_PATH\n{script}"
+    for dockerfile, test_sh, path in (
+        (f"{first}ENV LD_LIBRARY_PATH=lib\n", script, preferred), (first, exported, "/app/libc.so.6"),
+    ):  # fmt: skip
+        task = sealed_task(ground, dockerfile=dockerfile, tests={"test.sh": test_sh})
         assert (await graded(task, {"/app/add.py": "", path: ""}, place, ground)).tampered == (path,)
         mine = {"/app/add.py": "", path.replace("libc", "libmine"): ""}
         assert (await graded(task, mine, place, ground)).passed is True

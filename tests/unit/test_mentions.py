@@ -40,3 +40,8 @@ def test_the_words_of_test_sh_count_first_and_their_number_is_bounded():
     flood = b" ".join(b"a%d" % number for number in range(2 * WORDS))
     found = mentions({"a.txt": (flood, False), "test.sh": (b"nginx -t\n", True)})
     assert len(found.words) == WORDS and "nginx" in found.words
+
+
+def test_what_a_script_makes_of_the_loader_s_path_is_told_where_it_holds_for_all_that_follows():
+    script = b'LD_LIBRARY_PATH=/app/a ./it\nexport LD_LIBRARY_PATH="/app/b:$LD_LIBRARY_PATH"\n'
+    assert mentions({"test.sh": (script, True)}).libraries_at == ("/app/b:$LD_LIBRARY_PATH",)

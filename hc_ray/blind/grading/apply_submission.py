@@ -162,6 +162,7 @@ class Looks:
             "search": mentioned.search,
             "sourced": mentioned.sourced,
             "modules_at": mentioned.modules_at,
+            "libraries_at": mentioned.libraries_at,
             "lib": RUNNER_LIB,
             "pure": PYTEST_PURE,
             "env": self._env,

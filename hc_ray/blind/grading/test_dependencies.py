@@ -25,6 +25,7 @@ _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.+-]{0,60}")
 _PROGRAM_PATH = re.compile(r"(?<![\w./~-])(?:/[\w.+@-]+){2,8}")
 _SOURCED = re.compile(r"(?:^|[;&|({]|\bthen\b|\bdo\b|\belse\b)\s*(?:source|\.)\s+([^\s;&|)]+)", re.M)
 _PATH = re.compile(r"\bPATH=([^\s;]+)")
+_LIBRARY_PATH = re.compile(r"^\s*export\s+LD_LIBRARY_PATH=([^\s;]+)", re.M)
 _MODULE_PATH = re.compile(r"\bPYTHONPATH=([^\s;]+)|^\s*cd\s+([^\s;&|]+)", re.M)
 _IMPORTS = re.compile(r"(?:^|[;'\"])\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_][\w., ]*))", re.M)
 _RUN_AS_MODULE = re.compile(
@@ -44,6 +45,8 @@ class Mentions(Value):
     modules_at: tuple[str, ...] = ()
     """Folders that scripts put on PYTHONPATH, or run in."""
     imports: tuple[str, ...] = ()
+    libraries_at: tuple[str, ...] = ()
+    """What scripts make of LD_LIBRARY_PATH for all that they start."""
 
 
 def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
@@ -54,6 +57,7 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
     search: list[str] = []
     modules_at: list[str] = []
     imports: list[str] = []
+    libraries_at: list[str] = []
     for path in sorted(tests, key=lambda name: (name != "test.sh", name)):
         content = tests[path][0]
         if b"\0" in content[:1024]:
@@ -65,6 +69,7 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
             shell |= set(found)
             sourced += _SOURCED.findall(text)
             search += _folders(_PATH.findall(text))
+            libraries_at += [value.strip("'\"") for value in _LIBRARY_PATH.findall(text)]
             modules_at += _folders(first or second for first, second in _MODULE_PATH.findall(text))
         for module, several in _IMPORTS.findall(text):
             named = (module or several).split(",")
@@ -79,6 +84,7 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
         search=_once(search),
         modules_at=_once(modules_at),
         imports=_once(name for name in imports if name not in own)[:100],
+        libraries_at=_once(libraries_at),
     )
 
 

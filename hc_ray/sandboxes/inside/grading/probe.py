@@ -3,9 +3,9 @@
 The order comes as JSON on the standard input; the answer is one line on the standard output, ``<nonce> <json>``, where
 the nonce came with the order. Keys of the order: ``paths`` (members of the submission), ``links`` (those that are one,
 with what it names), ``removed``, ``workdir``,
-``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``imports`` (as the tests'
-scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
-(whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
+``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``libraries_at``,
+``imports`` (as the tests' scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what
+the tests get), ``session`` (whether to run one), ``mapped`` (files that one maps), ``deep`` (all, whatever
 ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
 ``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to),
 ``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer is
@@ -176,7 +176,7 @@ def _is_deep(
     looked_at = [*answer["path"], *answer["first"]]
     listed = [value for name, value in environment.items() if name not in ("PWD", "OLDPWD")]
     looked_at += [os.path.realpath(entry) for entry in re.split("[:;]", ":".join(listed)) if entry.startswith("/")]
-    looked_at += map(os.path.realpath, _in_order(environment, "LD_LIBRARY_PATH", answer))
+    looked_at += map(os.path.realpath, _libraries_at(order, environment, answer))
     looked_at += [folder for python in answer["pythons"] for folder in python["path"]]
     if workdir == "/" or any(folder == workdir or folder.startswith(workdir + "/") for folder in looked_at):
         return True
@@ -197,7 +197,7 @@ def _deep(
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
-    folders = libraries.search_folders(_in_order(environment, "LD_LIBRARY_PATH", answer))
+    folders = libraries.search_folders(_libraries_at(order, environment, answer))
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
@@ -206,7 +206,7 @@ def _deep(
     known_before = set(exists)
     new = {path: canonical.get(path, path) for path in order["paths"] if path not in known_before}
     variables = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
-    headers = [folder for name in variables for folder in _in_order(environment, name, answer)] + _include_folders()
+    headers = [folder for name in variables for folder in _in_order(environment.get(name), answer)] + _include_folders()
     found_first = {path: [file for places in (headers, perl, linked) for file in _hidden(at, places)]
                    for path, at in new.items()}  # fmt: skip
     by_name = {path: late for path, late in found_first.items() if late}
@@ -226,10 +226,17 @@ def _deep(
     }
 
 
-def _in_order(environment: dict[str, str], variable: str, answer: dict[str, Any]) -> list[str]:
+def _libraries_at(order: dict[str, Any], environment: dict[str, str], answer: dict[str, Any]) -> list[str]:
+    """What LD_LIBRARY_PATH lists, as scripts of the tests set it or as it is."""
+    value = environment.get("LD_LIBRARY_PATH", "")
+    spelled = [re.sub(r"\$\{?LD_LIBRARY_PATH\b\}?", value, text) for text in order.get("libraries_at", ())]
+    return [folder for text in (*spelled, value) for folder in _in_order(text, answer) if "$" not in folder]
+
+
+def _in_order(value: str | None, answer: dict[str, Any]) -> list[str]:
     """The folders that a variable of the loader or the C compiler lists; one that is spelt from where a program runs,
     an empty one too, for each folder that the tests run in."""
-    run_in, value = [answer["workdir"], *answer["modules_at"]], environment.get(variable)
+    run_in = (answer["workdir"], *answer["modules_at"])
     return [posixpath.join(at, entry) for entry in re.split("[:;]", value) for at in run_in] if value else []
 
 
