@@ -27,6 +27,10 @@ Verdict = Callable[[str, State], Awaitable[tuple[tuple[Cell, ...], str]]]
 """Runs the suite on a submitted state, named by its candidate's id: its row, and what the lineage is told (nothing
 where there is nothing to repair)."""
 
+_ELSEWHERE = """cd "$1" && shift && for path; do
+    [ -z "$(find . -xdev -path "*/${path#"$PWD"/}" -print -quit 2>/dev/null)" ] || printf '%s\\n' "$path"; done"""
+"""Which of some paths in the workdir end the path of something below it."""
+
 
 @dataclass(slots=True)
 class Submitted:
@@ -170,13 +174,19 @@ class Lineages:
                        search.config.hint.strip(), plan, run.advice)  # fmt: skip
 
     def _checklist(self, sandbox: Sandbox) -> Checklist:
-        """Tells of files that the task names by their full path and that are not there."""
+        """Tells of files that the task names by their path and that are not there, nor below the workdir, where a task
+        may name them by a part of their path."""
         spec = self.search.spec
 
         async def faults(state: State) -> Sequence[str]:
             named = [file.path for file in spec.files if file.located]
             paths = [posixpath.normpath(posixpath.join(spec.workdir, path)) for path in named]
             gone = await missing(lambda step: step.on(sandbox), paths)
+            below = f"{spec.workdir}/"
+            if parts := [path for path in gone if path.startswith(below) and "/" in path.removeprefix(below)]:
+                found = await sandbox.exec(["sh", "-c", _ELSEWHERE, "sh", spec.workdir, *parts], timeout=20)
+                there = found.stdout.decode("utf-8", "replace").splitlines()
+                gone = tuple(path for path in gone if path not in there)
             return [f"Mentioned in the task, but not there: {', '.join(gone)}. Is that intended?"] if gone else []
 
         return faults

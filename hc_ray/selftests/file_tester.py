@@ -183,7 +183,13 @@ def _docstring(text: str) -> tuple[Category, str]:
     first, _, rest = " ".join(text.split()).partition("|")
     named = first.strip().lower().replace(" ", "_").replace("-", "_")
     category: Category = next((one for one in CATEGORIES if one == named), "happy_path")
-    return category, (rest or first).strip().strip("\"'“”` ")
+    return category, _unquoted(rest or first)
+
+
+def _unquoted(text: str) -> str:
+    """A quotation without its marks. Backticks are such only where they enclose all of it and nothing else in it."""
+    bare = text.strip().strip("\"'“”")
+    return bare.strip("` ") if bare.startswith("`") and bare.endswith("`") and bare.count("`") == 2 else bare.strip()
 
 
 def _sections(prose: str) -> dict[str, tuple[str, ...]]:
@@ -256,7 +262,5 @@ def read_readings(completion: Completion) -> Mapping[str, Reading]:
     found = {}
     for name, verdict, rest in _LINE.findall(completion.text):
         quote, reason = said.groups("") if (said := _SAID.match(rest)) else rest.partition("|")[::2]
-        found[name] = Reading(
-            verdict=verdict.lower(), quote=quote.strip().strip("\"'“”` "), reason=reason.strip()[:200]
-        )
+        found[name] = Reading(verdict=verdict.lower(), quote=_unquoted(quote), reason=reason.strip()[:200])
     return found

@@ -15,6 +15,7 @@ from tests.fakes.loop_trial import (
     INSTRUCTION,
     RIGHT,
     SUBMIT,
+    TASK,
     TESTS,
     WAIT,
     WRONG,
@@ -32,6 +33,13 @@ from tests.fakes.trajectories import faults, told_of
 
 __all__ = ["place"]
 FORMS = pytest.mark.parametrize("form", ["fenced", "calls"])
+
+
+async def test_a_file_that_is_named_by_a_part_of_its_path_is_missed_only_where_none_ends_so(place):
+    task = TASK.model_copy(update={"instruction": f"{INSTRUCTION} See `conf/mail.ini` and `conf/lost.ini`."})
+    made = sh("mkdir -p deep/conf; touch deep/conf/mail.ini add.py")
+    ran = await trial(place, says(made, SUBMIT), task=task)
+    assert "Mentioned in the task, but not there: /app/conf/lost.ini. Is that intended?" in ran.said(2)
 
 
 @FORMS

@@ -135,7 +135,9 @@ def looks_of(place):
     return Looks(place)
 
 
-async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, tests=(), verdicts=(True,), **knobs):
+async def trial(
+    place, script, agent="raw", *, task=TASK, tokens=200_000, context=32_000, tests=(), verdicts=(True,), **knobs
+):
     log = Watcher()
     handed: list[Submission] = []
 
@@ -146,7 +148,7 @@ async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, t
     usual = {"agent_style": "loop", "max_answer_tokens": 2000, "samples": 3, "samples_max": 3, "max_rounds": 2,
              "plans": ("plain",), "greedy": 1}  # fmt: skip
     role = RoleModel(Talker(script), Profile(context_tokens=context), "digest")
-    outcome = await solve(TASK, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=log,
+    outcome = await solve(task, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=log,
                           budget=BudgetConfig(tokens=tokens), roles={"solver": role}, place=place, name="trial",
                           suites=SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))),
                           judge=judge, looks=looks_of(place))  # fmt: skip

@@ -141,6 +141,14 @@ def test_what_stands_beside_a_heading_counts_as_one_of_its_items():
     assert found.uncertainties == ("negative numbers",)
 
 
+@pytest.mark.parametrize(("said", "quote"), [
+    ("`Write the sum.`", "Write the sum."), ("`sum` is written to `a`", "`sum` is written to `a`"),
+    ('"`make -j8` works"', "`make -j8` works"), ("the file `sum.txt`", "the file `sum.txt`"),
+])  # fmt: skip
+def test_a_quotation_keeps_the_marks_of_code_in_it(said, quote):
+    assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == quote
+
+
 def test_readings_may_be_numbered_and_marked():
     said = "1. test_a: right | x\n2) **test_b:** wrong | y\nname: test_c(): **unsupported**\n- `test_d`: right | z"
     found = read_readings(Completion(text=said))
