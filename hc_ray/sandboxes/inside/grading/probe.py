@@ -2,14 +2,13 @@
 
 The order comes as JSON on the standard input; the answer is one line on the standard output, ``<nonce> <json>``, where
 the nonce came with the order. Keys of the order: ``paths`` (members of the submission), ``links`` (those that are one,
-with what it names), ``removed``, ``workdir``,
-``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``libraries_at``,
-``imports`` (as the tests' scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what
-the tests get), ``session`` (whether to run one), ``mapped`` (files that one maps), ``deep`` (all, whatever
-``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
-``pythons``, which are not looked up again), ``lent`` (whether python3 finds the witness: else it is made to),
-``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer is
-``blind.image.Image``. Standard library only."""
+with what it names), ``removed``, ``workdir``, ``words`` (names in the tests that may be programs), ``search``,
+``sourced``, ``modules_at``, ``libraries_at``, ``imports`` (as the tests' scripts spell them), ``lib`` and ``pure`` (the
+witness's and pytest's folder), ``env`` (what the tests get), ``session`` (whether to run one), ``mapped`` (files that
+one maps), ``deep`` (all, whatever ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched
+image: ``programs``, ``pytest`` and ``pythons``, which are not looked up again), ``lent`` (whether python3 finds the
+witness: else it is made to), ``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer
+is ``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 

@@ -91,6 +91,7 @@ class Forks:
             mine.settimeout(READY_SECONDS)
             with contextlib.suppress(*() if last else (OSError,)):
                 if mine.recv(1) or last:
+                    del self._pythons[1:]  # a machine that is busy later moves no test to another interpreter
                     return mine
             self.close()
             del self._pythons[0]
