@@ -151,7 +151,7 @@ actors[0].communicate()
 """
 
 
-def test_once_an_actor_has_begun_its_first_thread_and_those_with_names_of_their_own_are_rays():
+def test_once_an_actor_has_begun_its_first_thread_and_those_that_ray_named_are_rays():
     done = subprocess.run([sys.executable, "-c", RAY_THREADS], check=True, capture_output=True)
     begun, after = json.loads(done.stdout)
     assert RAY_INSIDE not in begun and begun["actor Trials"] > 1.1
