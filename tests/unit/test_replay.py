@@ -175,15 +175,6 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
     assert sorted(folder.rglob("*")) == before
 
 
-def complete_audit(store: MemoryStore) -> None:
-    """The rest of an audit in which no suite was measured."""
-    nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
-    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
-    rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {},
-            "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
-    store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
-
-
 def test_a_selector_of_ones_own_is_replayed_like_ours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +192,11 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = apart()
-    complete_audit(store)
+    nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
+    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
+    rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {},
+            "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
+    store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
     summary = report.summarise(store)
     report.leave(store, summary)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")

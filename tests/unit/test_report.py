@@ -141,15 +141,16 @@ def test_a_comparison_pairs_by_task_and_seed_and_two_configs_of_one_agent_are_to
     assert len(summary["criteria"]) == 8
 
 
-def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_criteria():
-    store = sweepdir.sweep()
-    sweepdir.add_trials(store, "oracle", [True] * 8)
-    sweepdir.add_trials(store, "nop", [False] * 8)
+def test_harness_checks_of_both_sides_of_a_split_are_reported_without_a_model_never_compared_and_meet_no_criteria():
+    store = sweepdir.sweep(split="all")
+    for agent in ("oracle", "nop"):
+        sweepdir.add_trials(store, agent, [agent == "oracle"] * 8, split="all")
     summary = report.summarise(store)
     assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
     assert summary["sweep"]["model"] is None and summary["criteria"] == []
     page = report.html(summary)
     assert "no model" in page and "Generalisation criteria" not in page and "Nothing to compare" in page
+    assert "Blind pass rate" in page and "holdout (not measured)" not in page
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [

@@ -182,13 +182,10 @@ async def test_a_report_that_was_cut_short_marks_the_rest_as_errors():
 
 
 @given(st.sampled_from(sorted(checks.CHECKS)), st.text(max_size=20), st.binary(max_size=60))
-def test_no_argument_and_no_content_breaks_a_check(name, argument, data):
+def test_no_argument_and_no_content_breaks_a_check_of_which_both_sides_know(name, argument, data):
+    assert set(checks.CHECKS) == set(runner.FILE_PROPERTIES)
     for path in ("no.py", "no.txt"):
         assert checks.holds(name, argument, data, Path(path))[0] in ("pass", "fail")
-
-
-def test_every_property_is_known_on_both_sides():
-    assert set(checks.CHECKS) == set(runner.FILE_PROPERTIES)
 
 
 async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_gains_errors_alone(sandbox, tmp_path):
@@ -212,26 +209,15 @@ async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_gai
     assert cells[0].detail.startswith("ChildProcessError: the interpreter that runs the calls ended, twice")
 
 
-CALL = call_test("a", "f(1)", None)
-
-
-def runs() -> tuple[FolderPlace, SuiteRuns]:
-    place = FolderPlace({"m.py": "def f(x):\n    return 0\n"}, quick=True)
-    return place, SuiteRuns(SandboxForks(place, TASK, "trial"))
-
-
-def answer(value: int) -> dict[str, str]:
-    return {"m.py": f"def f(x):\n    return {value}\n"}
-
-
 async def test_what_cannot_be_written_is_the_candidate_s_fault_in_every_test(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuses(self: FolderSandbox, files: Mapping[str, bytes], *, mode: int = 0) -> None:
-        if answer(1)["m.py"].encode() in files.values():
+        if b"bad" in files.values():
             raise ValueError("m.py is a folder")
 
     monkeypatch.setattr(FolderSandbox, "put", refuses)
-    place, suite = runs()
-    cells = await suite.try_out("c", answer(1), [CALL, CALL.model_copy(update={"id": "b"})])
+    place = FolderPlace(quick=True)
+    suite = SuiteRuns(SandboxForks(place, TASK, "trial"))
+    cells = await suite.try_out("c", {"m.py": "bad"}, [call_test(name, "f(1)", None) for name in "ab"])
     assert [cell.outcome for cell in cells] == ["error"] * 2 and "m.py is a folder" in cells[0].detail
     assert [sandbox.closed for sandbox in place.made] == [False, True]
     await suite.forks.close()

@@ -60,15 +60,12 @@ def test_pass_at_k_equals_the_share_of_subsets_that_hold_a_success(case: tuple[i
     assert estimators.best_at_k(passed, passed, k) == pytest.approx(expected)
 
 
-def test_best_at_k_averages_over_ties_and_lies_between_mean_and_oracle() -> None:
+def test_best_at_k_averages_over_ties_and_efficiency_is_unknown_where_nothing_can_be_selected() -> None:
     passed = [True, False, False, True]
     assert estimators.best_at_k(passed, [0.0] * 4, 2) == pytest.approx(0.5)
     best = estimators.best_at_k(passed, [0.9, 0.5, 0.5, 0.4], 3)
     assert 0.5 < best < estimators.pass_at_k(4, sum(passed), 3) == 1.0
     assert estimators.selection_efficiency(best, 0.5, 1.0) == pytest.approx((best - 0.5) / 0.5)
-
-
-def test_selection_efficiency_is_unknown_where_nothing_can_be_selected() -> None:
     assert estimators.selection_efficiency(1.0, 1.0, 1.0) is None
     assert estimators.selection_efficiency(None, 0.2, 0.5) is None
     assert estimators.selection_efficiency(0.2, 0.4, 0.8) == pytest.approx(-0.5)
@@ -117,23 +114,19 @@ def test_a_few_discordant_pairs_leave_zero_inside_the_interval_and_no_difference
 
 
 @pytest.mark.parametrize(("tasks", "seeds", "effect"), [(20, 1, 0.38), (20, 3, 0.23), (89, 1, 0.16), (89, 5, 0.08)])
-def test_the_minimal_detectable_effect_matches_the_published_table(tasks: int, seeds: int, effect: float) -> None:
+def test_the_minimal_detectable_effect_matches_the_published_table_and_too_few_tasks_show_none(
+    tasks: int, seeds: int, effect: float
+) -> None:
     assert estimators.minimal_detectable_effect(tasks, seeds) == pytest.approx(effect, abs=0.005)
-
-
-def test_too_few_tasks_can_show_no_effect_at_all() -> None:
     assert estimators.minimal_detectable_effect(estimators.FEWEST_TASKS - 1) is None
     assert estimators.mcnemar(estimators.FEWEST_TASKS - 1, 0) > 0.05 > estimators.mcnemar(estimators.FEWEST_TASKS, 0)
 
 
-def test_the_a_a_check_rarely_raises_an_alarm_and_needs_repeats() -> None:
+def test_the_a_a_check_rarely_raises_an_alarm_needs_repeats_and_takes_many_tasks_together() -> None:
     chance = random.Random(3)
     groups = [[float(chance.random() < 0.4) for _ in range(6)] for _ in range(20)]
     alarms = estimators.false_alarm_rate(groups, repeats=100)
     assert alarms is not None and alarms <= 0.12 and estimators.false_alarm_rate([[1.0], [0.0]]) is None
-
-
-def test_the_check_of_many_tasks_takes_no_longer_than_that_of_a_few() -> None:
     began = time.process_time()
     assert estimators.false_alarm_rate([[1.0, 0.0], [1.0, 1.0, 0.0]] * 20_000) is not None
     assert time.process_time() - began < 10, "minutes where each sign of each task is drawn by itself"

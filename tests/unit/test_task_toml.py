@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.tasks.task_sections import megabytes
 from hc_ray.tasks.task_toml import parse_task_toml
 
 OLD = """version = "1.0"
@@ -44,6 +43,8 @@ def test_the_old_and_the_new_spelling_say_the_same_and_silence_about_the_network
     assert old.tags == ("a", "b") and new.task.name == "org/task"
     assert parse_task_toml("").environment.network_mode is None
     assert parse_task_toml("[environment]\nallow_internet = true").environment.network_mode == "public"
+    odd = parse_task_toml("[environment]\nmemory = '1.5g'\nstorage = '2048K'").environment
+    assert (odd.memory_mb, odd.storage_mb) == (1536, 2)
 
 
 def test_every_documented_section_is_read() -> None:
@@ -129,13 +130,6 @@ def test_a_key_that_nobody_reads_is_named_with_the_nearest_one_and_no_version_is
     assert "did you mean" not in new.remedy
     assert parse_task_toml("version = '2.0'").faults == parse_task_toml("version = '7.0'").faults == ()
     assert parse_task_toml("[[steps]]\nname = 'a'").multi_step and not parse_task_toml("steps = []").multi_step
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"), [("2G", 2048), ("1.5g", 1536), ("512M", 512), ("2048K", 2), ("4GB", 4096)]
-)
-def test_sizes_are_read_in_mebibytes(size: str, expected: int) -> None:
-    assert megabytes("memory", size) == expected
 
 
 KEYS = st.sampled_from(
