@@ -85,15 +85,6 @@ def test_the_byte_code_of_a_session_spares_a_later_one_to_compile_as_long_as_a_m
     assert ran(*asks, env=env).stdout == "another\n"
 
 
-def test_more_byte_code_than_is_worth_keeping_is_left(tmp_path, monkeypatch):
-    (tmp_path / "kept" / "lib").mkdir(parents=True)
-    (tmp_path / "kept" / "lib" / "a.pyc").write_bytes(bytes(100))
-    assert byte_code.pack(str(tmp_path / "kept"), ["/lib"])
-    monkeypatch.setattr(byte_code, "LIMIT", 99)
-    assert byte_code.pack(str(tmp_path / "kept"), ["/lib"]) == ""
-    assert byte_code.pack(str(tmp_path / "kept"), ["/other"]) == ""
-
-
 def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):
     venv.create(tmp_path, symlinks=True)
     found = interpreters.session(str(tmp_path / "bin" / "python3"), {"PYTHONPATH": ""}, [])

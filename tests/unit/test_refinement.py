@@ -17,16 +17,13 @@ OTHER = "    return n * 3\n"
 CONFIG = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=2)
 
 
-async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_one():
+async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_or_turns_one():
     bench = Bench(scripted(WRONG, RIGHT, OTHER), verdicts=(False, False, False, True))
     outcome = await bench.solve("hc", CONFIG, tokens=30_000)
     assert outcome.bits == (False, False, False) and len(set(outcome.submissions)) == 3
     bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
     outcome = await bench.solve("hc", CONFIG.model_copy(update={"refinement": 0}), tokens=30_000)
     assert outcome.bits == (False,) and not bench.log.actions("refine")
-
-
-async def test_a_search_that_has_spent_what_it_may_is_not_refined():
     bench = Bench(scripted(WRONG), verdicts=(False, True))
     outcome = await bench.solve("hc", CONFIG.model_copy(update={"max_turns": 3}), tokens=30_000)
     assert (outcome.stop_reason, outcome.bits) == ("turns", (False,)) and not bench.log.actions("refine")
