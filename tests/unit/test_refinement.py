@@ -3,16 +3,9 @@ suite, and the search goes on. Each verdict is one bit."""
 
 import pytest
 
-from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
-from hc_ray.domain.suite import ExpectedValue, Subject
-from hc_ray.domain.task import Environment
-from hc_ray.search.trial import widened
-from hc_ray.selftests.coverage import least_tested
-from hc_ray.selftests.shown_examples import test_of as made
-from hc_ray.spec.reading import read_spec
-from tests.fakes.trial import INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from hc_ray.domain.config import BudgetConfig, SolverConfig
+from tests.fakes.trial import RIGHT, WRONG, Bench, scripted
 
-SPEC = read_spec(INSTRUCTION, Environment())
 OTHER = "    return n * 3\n"
 CONFIG = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=2)
 
@@ -74,13 +67,3 @@ async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() ->
         "what was handed in first is judged by the suite that it was made under"
     )
     assert outcome.prompt_tokens == sum(one.completion.prompt_tokens or 0 for one in outcome.exchanges)
-
-
-def test_sentences_without_a_known_answer_are_missed_first_and_full_categories_given_room():
-    known = made(SPEC, "happy_path", Subject(kind="call", path="double.py", function="double"),
-                 ExpectedValue(value="8"), input="double(4)", reasoning="", confidence=0.9,
-                 passage="It must return twice the given number.")  # fmt: skip
-    found = least_tested(SPEC, [known])
-    assert found[-1] == "It must return twice the given number." and len(found) > 1
-    assert widened(TestgenConfig()).tests_per_category_max == TestgenConfig().tests_per_category_max + 3
-    assert widened(TestgenConfig(tests_per_category_max=19)).tests_per_category_max == 20

@@ -70,22 +70,18 @@ async def test_a_server_is_sent_what_it_takes_and_what_it_refuses_is_found_named
     assert seen.refused == () and sent == [{**NEUTRAL, "top_k": -1}] * 2
 
 
-async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spellings_one():
+@pytest.mark.parametrize(("together", "says", "refused"), [
+    ({"messages", "min_p"}, "min_p", "min_p"),
+    ({"repeat_penalty", "repetition_penalty"}, "given twice", "repeat_penalty"),
+], ids=["one endpoint", "two spellings"])  # fmt: skip
+async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spellings_one(together, says, refused):
     def answer(body: dict[str, Any]) -> str:
-        if "messages" in body and "min_p" in body:
-            raise Rejected(400, "min_p")
+        if together <= body.keys():
+            raise Rejected(400, says)
         return echo_request(body)
 
     seen, sent = await sent_after_probe(answer)
-    assert seen.refused == ("min_p",) and all("min_p" not in body for body in sent)
-
-    def answer(body: dict[str, Any]) -> str:
-        if "repeat_penalty" in body and "repetition_penalty" in body:
-            raise Rejected(400, "given twice")
-        return echo_request(body)
-
-    seen, sent = await sent_after_probe(answer)
-    assert seen.refused == ("repeat_penalty",) and sent[0]["repetition_penalty"] == 1.0
+    assert seen.refused == (refused,) and all(body.keys() == NEUTRAL.keys() - {refused} for body in sent)
 
 
 async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_is_asked_with_them():

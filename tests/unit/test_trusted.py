@@ -245,11 +245,8 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/u
 
 @pytest.mark.parametrize(("path", "before", "after", "expected"), [
     ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:²:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{'1' * 5000}:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{1 << 32}:0::/root:/bin/sh\n", "tampered"),
+    *(("/etc/passwd", PASSWD, PASSWD + f"evil:x:{number}:0::/root:/bin/sh\n", "tampered")
+      for number in ("0", "00", "²", "1" * 5000, 1 << 32)),
     ("/etc/passwd", PASSWD, PASSWD.rstrip() + "\fme:x:101:103::/:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
