@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -24,10 +23,6 @@ def own(tmp_path, monkeypatch):
     yield lambda name: own_code.keep(f"own_agents:{name}")
     own_code.load.cache_clear()
     sys.modules.pop("own_agents", None)
-
-
-def module_of(name: str) -> ModuleType:
-    return sys.modules[own_code.load(name).__module__]
 
 
 async def test_an_agent_asks_adds_tests_and_picks_within_the_trials_account(own) -> None:
@@ -96,7 +91,7 @@ async def test_nothing_that_an_attempt_offers_leads_to_the_tasks_name_its_tags_o
     name = own("Picks")
     bench = Bench(scripted(WRONG))
     await bench.solve(name)
-    found = list(offered(module_of(name).SEEN[-1]))
+    found = list(offered(sys.modules[own_code.load(name).__module__].SEEN[-1]))
     texts = [one for one in found if isinstance(one, str)]
     assert len(texts) > 50 and TASK.instruction in texts
     assert [text for text in texts if "secret" in text] == []

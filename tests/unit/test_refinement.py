@@ -6,12 +6,11 @@ import pytest
 from hc_ray.domain.config import BudgetConfig, SolverConfig
 from tests.fakes.trial import RIGHT, WRONG, Bench, scripted
 
-OTHER = "    return n * 3\n"
 CONFIG = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=2)
 
 
 async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_or_turns_one():
-    bench = Bench(scripted(WRONG, RIGHT, OTHER), verdicts=(False, False, False, True))
+    bench = Bench(scripted(WRONG, RIGHT, "    return n * 3\n"), verdicts=(False, False, False, True))
     outcome = await bench.solve("hc", CONFIG, tokens=30_000)
     assert outcome.bits == (False, False, False) and len(set(outcome.submissions)) == 3
     bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))

@@ -20,10 +20,9 @@ from hc_ray_actors.jobs.audit import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
-from tests.fakes.suites import call_test
+from tests.fakes.suites import call_test, matrix_of
 from tests.fakes.sweepdir import MemoryStore
 
-OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
 APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
 """c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
 
@@ -48,12 +47,9 @@ def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100,
                                metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
     candidates = [candidate(i, files={"m.py": f"# {i}"}, tokens=tokens) for i in range(len(rows))]
     columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
-    cells = [
-        {"candidate": name, "test": test.id, "outcome": OUTCOMES[sign], "observed": None if sign == "!" else sign,
-         "detail": ""}
-        for name, row in zip(names, rows, strict=True)
-        for test, sign in zip(columns, row, strict=True)
-    ]  # fmt: skip
+    cells = [{"candidate": name, "test": test.id, **cell.model_dump()}
+             for name, row in zip(names, matrix_of(rows).cells, strict=True)
+             for test, cell in zip(columns, row, strict=True)]  # fmt: skip
     folder = f"trials/{trial}/agent"
     store.write(f"{folder}/candidates.json", json.dumps([one.model_dump(mode="json") for one in candidates]).encode())
     if rows[0]:
@@ -163,7 +159,9 @@ def test_a_sweep_of_another_version_is_replayed_unless_it_lacks_what_is_needed_a
         replay(store, None)
 
 
-def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_replay_also_of_a_selector_of_ones_own_and_writes_nothing(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = apart().save(tmp_path / "sweep")
     before = sorted(folder.rglob("*"))
     assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
@@ -172,20 +170,13 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
     assert "Agents under each selector" in capsys.readouterr().out
     assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
     assert "allowed: max_pass, codet, mbr, posterior, all" in capsys.readouterr().err
-    assert sorted(folder.rglob("*")) == before
-
-
-def test_a_selector_of_ones_own_is_replayed_like_ours(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = apart().save(tmp_path / "sweep")
     monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
     *_, own = json.loads(capsys.readouterr().out)["agents"]
     assert own["selector"].startswith("own_agents:last@") and own["differs"] == 1
     assert cli.run(["report", str(folder), "--replay", "own_agents:none"]) == 2
     assert "own_agents has no none" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them(

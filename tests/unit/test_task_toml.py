@@ -4,35 +4,23 @@ from hypothesis import strategies as st
 
 from hc_ray.tasks.task_toml import parse_task_toml
 
-OLD = """version = "1.0"
+EITHER = """{}
 [metadata]
 author_name = "x"
 tags = ["a", "b"]
 [environment]
 docker_image = "org/task:1"
-memory = "2G"
-storage = "512M"
 cpus = 1
-allow_internet = false
+{}
+{}
 [agent]
 timeout_sec = 900.0
 [verifier]
 timeout_sec = 120
 """
-NEW = """schema_version = "1.1"
-[task]
-name = "org/task"
-[environment]
-docker_image = "org/task:1"
-memory_mb = 2048
-storage_mb = 512
-cpus = 1
-network_mode = "no-network"
-[agent]
-timeout_sec = 900.0
-[verifier]
-timeout_sec = 120
-"""
+OLD = EITHER.format('version = "1.0"', 'memory = "2G"\nstorage = "512M"', "allow_internet = false")
+NEW = EITHER.format('schema_version = "1.1"', "memory_mb = 2048\nstorage_mb = 512", 'network_mode = "no-network"')
+NEW += '[task]\nname = "org/task"\n'
 
 
 def test_the_old_and_the_new_spelling_say_the_same_and_silence_about_the_network_is_no_mode():
