@@ -58,6 +58,7 @@ def test_on_single_trials_sign_flip_and_mcnemar_agree(differences: list[float]) 
     exact = estimators.mcnemar(differences.count(1.0), differences.count(-1.0))
     assert estimators.sign_flip(differences) == pytest.approx(exact)
     assert estimators.sign_flip([1.0] * 40, draws=100) == 1 / 101, "never 0"
+    assert estimators.sign_flip([1.0] * 15 + [-1.0] * 8) == pytest.approx(estimators.mcnemar(15, 8), abs=0.01)
 
 
 def test_a_paired_comparison_uses_common_tasks_only() -> None:
