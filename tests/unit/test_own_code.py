@@ -1,7 +1,6 @@
 """Agents and selectors of a user's own: what a name comes to, and what is refused."""
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,10 @@ class Mine(Agent):
         return None
 """
 SOUND = AGENT.format(said=1)
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def write(home, tmp_path, monkeypatch) -> Iterator[Write]:
+def write(home, tmp_path, monkeypatch):
     """Writes a file of the user's folder, in which the command line runs; its modules are forgotten afterwards."""
     folder = tmp_path / "mine"
     folder.mkdir()

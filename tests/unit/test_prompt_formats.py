@@ -22,8 +22,7 @@ OUTPUT = "Write the answer to `out.json`."
 SCRIPT = "Create the script `tool.py`."
 MANY = "Create `a.py` with `a(x)` and `b.sh` with the call."
 NONE = "Make the tests of this folder pass."
-KNOWN = (FUNCTION, SHELL, PROGRAM, OUTPUT, SCRIPT)
-ALL = (*KNOWN, MANY, NONE)
+ALL = (FUNCTION, SHELL, PROGRAM, OUTPUT, SCRIPT, MANY, NONE)
 FORMS: tuple[Form, ...] = get_args(Form)
 
 

@@ -8,7 +8,6 @@ from hc_ray.cli import app as cli
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.errors import OutputError
-from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.figures import replay
@@ -27,26 +26,22 @@ APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
 """c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
 
 
-def column(name: str, *, unknown: bool = False, category: Category = "happy_path", **more: Any) -> SelfTest:
-    return call_test(name, f"f({name!r})", None if unknown else "1", category=category, **more)
-
-
 def candidate(number: int, *, files: dict[str, str] | None = None, tokens: int = 0) -> Candidate:
     return Candidate(id=f"c0.{number}", round=1 + number // 4, slot=number, seed=number,
                      temperature=0.3 + 0.2 * (number % 2), form="chat", plan="plain", files=files or {},
                      digest=f"d{number}" if files else "", prompt_tokens=tokens)  # fmt: skip
 
 
-def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None, seed=0):
+def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None):
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
     the verdicts that an audit found, None where nobody looked."""
     names = [f"c0.{i}" for i in range(len(rows))]
     verdict = passed if passed is not None else bool(right and right[chosen])
     total = used if used is not None else tokens * len(rows)
-    trial = sweepdir.add_trial(store, task, agent, verdict, seed=seed, tokens=(total, 0),
+    trial = sweepdir.add_trial(store, task, agent, verdict, tokens=(total, 0),
                                metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
     candidates = [candidate(i, files={"m.py": f"# {i}"}, tokens=tokens) for i in range(len(rows))]
-    columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
+    columns = list(tests or [call_test(f"t{j}", f"f({j})") for j in range(len(rows[0]))])
     cells = [{"candidate": name, "test": test.id, **cell.model_dump()}
              for name, row in zip(names, matrix_of(rows).cells, strict=True)
              for test, cell in zip(columns, row, strict=True)]  # fmt: skip
@@ -115,7 +110,7 @@ def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_no
 def test_best_of_n_is_compared_at_the_tokens_of_hc():
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", ["+", "-"], [True, False], 0, used=250)
-    inputs = [column("input-1", unknown=True)]
+    inputs = [call_test("input-1", "f(1)", None)]
     add_pool(store, "t", "best_of_n", ["-", "+", "+", "+"], [True, False, False, False], 1, tests=inputs)
     add_pool(store, "t", "raw", [""], [False], 0, tests=[], tokens=900)
     found = replay(store, None)

@@ -161,13 +161,10 @@ async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(san
     assert [cell.outcome for cell in cells] == ["pass", "fail", "error"]
 
 
-def test_half_a_character_in_a_message_is_told_in_an_escape_and_without_colours():
+def test_a_report_that_was_cut_short_marks_the_rest_as_errors_and_half_a_character_is_told_in_an_escape():
     line = json.dumps({"id": "t1", "outcome": "error", "observed": "\ud800", "detail": "\x1b[31m\udc80\x1b[m"}).encode()
     ((cell,),) = runner.read_runs(line, [call_test("t1", "f(1)", None)])
-    assert (cell.observed, cell.detail) == ("\\ud800", "\\udc80")
-
-
-async def test_a_report_that_was_cut_short_marks_the_rest_as_errors():
+    assert (cell.observed, cell.detail) == ("\\ud800", "\\udc80"), "and without colours"
     tests = [call_test("a", "f(1)", None), call_test("b", "f(2)", None)]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
     (first,), (second,) = runner.read_runs(f"noise\n{line}\n[1]\n{{\n".encode(), tests)

@@ -124,16 +124,14 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
 
 
 async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of_the_digest():
-    setups = {}
-    for role, sampling in (("tester", {"top_p": 0.5}), ("solver", {"top_p": 1.0})):
-        endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
-        engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
+    engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
+    trials, setups = Trials("t", None), {}
+    for role, top_p in (("tester", 0.5), ("solver", 1.0)):
+        endpoint = Endpoint(base_urls=(engine.base_url,), model="m", capabilities={"sampling": {"top_p": top_p}})
         setups[role] = RoleSetup(engine=engine, endpoints=(endpoint,), profile=Profile(), digest="d")
-    trials = Trials("t", None)
     await trials.arrange(setups, {})
     assert trials.role("tester", 0).model is not trials.role("solver", 0).model
     assert trials.role("tester", 0).model is trials.role("tester", 0).model
-    engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
     bent = engine.model_copy(update={"sampling": Sampling(repetition_penalty=1.1)})
     assert role_model(engine)[2] != role_model(bent)[2] and role_model(bent)[1].sampling.repetition_penalty == 1.1
     assert role_model(engine)[2] == role_model(engine.model_copy(update={"sampling": Sampling()}))[2]

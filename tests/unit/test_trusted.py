@@ -14,7 +14,7 @@ from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.domain import filetree
 from hc_ray.domain.candidate import DELETED
-from tests.fakes.tars import Member, make_tar, member
+from tests.fakes.tars import make_tar, member
 
 SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python3.11/site-packages"
 DEBIAN = Image(
@@ -43,12 +43,6 @@ DEBIAN = Image(
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
 
-def sparse(name: str) -> Member:
-    """A file without content that says to be 1 TiB of hole."""
-    says = {"size": str(1 << 40), "numblocks": "0", "map": "0,0"}
-    return member(name, pax_headers={f"GNU.sparse.{key}": value for key, value in says.items()})
-
-
 def sorted_out(tar: bytes, image: Image = DEBIAN, mentioned: Mentions = SHELL) -> Carried:
     return sort_out(tar, read_contents(tar), image, mentioned)
 
@@ -72,7 +66,8 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "",
     pytest.param(gzip.compress(make_tar({"app/x": ""})), id="compressed"),
     make_tar({}, deleted=("/",)),
     make_tar({"/app/" + "d/" * 300 + "file": "x"}),
-    make_tar({}, sparse("app/big")),
+    make_tar({}, member("app/big", pax_headers={"GNU.sparse.size": str(1 << 40), "GNU.sparse.numblocks": "0",
+                                                "GNU.sparse.map": "0,0"})),  # 1 TiB of hole
 ])  # fmt: skip
 def test_a_submission_that_no_difference_looks_like_is_refused(tar):
     with pytest.raises(Refused):

@@ -39,10 +39,8 @@ def report(reward: bytes | None = b"1\n", witness: list[Any] = GOOD, **more: Any
 
 
 def submission(files: dict[str, str]) -> Submission:
-    return oracle.make_submission(_TASK, make_tar(files), "trial")
-
-
-_TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
+    task = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
+    return oracle.make_submission(task, make_tar(files), "trial")
 
 
 @pytest.mark.parametrize(("json_file", "text_file", "expected"), [
