@@ -80,16 +80,15 @@ def resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-def measure(total: int, candidates: int, at_once: int, tasks: int | None = None) -> dict[str, Any]:
-    """``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials in flight; ``tasks``: different
-    ones (None: as many as trials)."""
+def measure(total: int, candidates: int, at_once: int) -> dict[str, Any]:
+    """``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials in flight."""
     count = max(1, total // candidates)
     with open_folder() as folder, mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
         (folder / "home").mkdir()
         cluster = null_world.NullRay()
         meter = Meter(total, cluster.processes)
         began = time.perf_counter()
-        plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
+        plan = null_world.plan_of(folder / "out", count, candidates, at_once)
         try:
             ended = sweep.run(plan, events=meter, cluster=cluster)
         finally:
@@ -160,14 +159,13 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
     parser.add_argument("--at-once", type=int, default=4, help="trials that are in flight")
-    parser.add_argument("--tasks", type=int, help="different tasks (default: as many as trials)")
     parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.resume:
         print(json.dumps(resume(given.resume)))
         return
-    found = measure(given.candidates, given.each, given.at_once, given.tasks)
+    found = measure(given.candidates, given.each, given.at_once)
     if given.json:
         print(json.dumps(found))
         return

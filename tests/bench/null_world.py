@@ -177,16 +177,15 @@ def config_of(out: Path, candidates: int, **more: Any) -> SweepConfig:
     return SweepConfig.model_validate({**plain, **more})
 
 
-def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4, tasks: int | None = None) -> Plan:
-    """A sweep of ``hc`` with so many trials. ``tasks``: how many different ones they have; None: each has its own."""
+def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4) -> Plan:
+    """A sweep of ``hc`` with so many trials, each of a task of its own."""
     config = config_of(out, candidates, concurrency=at_once)
     solver, budget, engine = config.solver, config.budget, config.engine
-    taken = tuple(task_of(number) for number in range(tasks or trials))
+    taken = tuple(task_of(number) for number in range(trials))
     keys = tuple(
-        TrialKey(task=(task := taken[number % len(taken)]).name, task_digest=task.digest, agent="hc", solver=solver,
-                 budget=budget, seed=number // len(taken), models={"solver": "null", "tester": "null"}, prompts={},
-                 sandbox="null", grading="isolated")
-        for number in range(trials)
+        TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=solver, budget=budget, seed=0,
+                 models={"solver": "null", "tester": "null"}, prompts={}, sandbox="null", grading="isolated")
+        for task in taken
     )  # fmt: skip
     models = {"solver": (engine, PROFILE, "null"), "tester": (engine, PROFILE, "null")}
     return Plan(

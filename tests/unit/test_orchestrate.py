@@ -49,6 +49,8 @@ async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good
     assert outcome.stop_reason in ("complete", "tokens", "turns")
     assert outcome.prompt_tokens >= outcome.suite.prompt_tokens > 0
     assert bench.log.actions("select") and bench.log.actions("decide")
+    texts = [prompt.model_dump_json() for prompt in bench.prompts] + [sandbox.name for sandbox in bench.place.made]
+    assert not [text for text in texts if "secret" in text], "no prompt and no sandbox names the task"
 
 
 async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
@@ -77,14 +79,10 @@ async def test_a_crash_is_repaired_with_what_was_observed() -> None:
     assert all(one.repairs <= SolverConfig().repairs for one in outcome.candidates)
 
 
-async def test_turns_bound_the_search_and_no_prompt_and_no_sandbox_names_the_task():
+async def test_turns_bound_the_search():
     bench = Bench(scripted(WRONG, BROKEN))
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_turns=4), tokens=50_000)
     assert outcome.turns == 4 and outcome.stop_reason == "turns"
-    bench = Bench(scripted(WRONG, BROKEN))
-    await bench.solve("hc")
-    texts = [prompt.model_dump_json() for prompt in bench.prompts] + [sandbox.name for sandbox in bench.place.made]
-    assert not [text for text in texts if "secret" in text]
 
 
 async def test_a_cached_suite_is_charged_in_full():

@@ -1,7 +1,6 @@
 """Agents and selectors of a user's own: what a name comes to, and what is refused."""
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,10 @@ class Mine(Agent):
         return None
 """
 SOUND = AGENT.format(said=1)
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def write(home, tmp_path, monkeypatch) -> Iterator[Write]:
+def write(home, tmp_path, monkeypatch):
     """Writes a file of the user's folder, in which the command line runs; its modules are forgotten afterwards."""
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -64,19 +62,14 @@ def test_a_name_gets_the_digest_of_its_source_and_another_source_another_digest(
     assert (own_code.load(first).said, own_code.load(second).said) == (1, 2)
 
 
-def test_a_sweep_that_was_planned_with_another_source_says_what_it_is_now(write) -> None:
+def test_a_sweep_planned_with_another_source_says_what_it_is_now_and_an_altered_copy_is_not_loaded(write, tmp_path):
     write("beta.py", SOUND)
     first = own_code.keep("beta:Mine")
     write("beta.py", AGENT.format(said=2))
     assert refused(first) == f"{first}: the source has changed since; it is {own_code.keep('beta:Mine')} now"
-
-
-def test_a_copy_that_was_altered_is_not_loaded(write, tmp_path) -> None:
-    write("gamma.py", SOUND)
-    name = own_code.keep("gamma:Mine")
-    (tmp_path / "home/own" / name.partition("@")[2] / "gamma.py").write_text(AGENT.format(said=2))
+    (tmp_path / "home/own" / first.partition("@")[2] / "beta.py").write_text(AGENT.format(said=2))
     with pytest.raises(ConfigError, match="this source is not on this machine"):
-        own_code.agent_of(name)
+        own_code.agent_of(first)
 
 
 def test_what_runs_is_the_copy_also_where_the_process_has_imported_the_users_module(write) -> None:

@@ -49,11 +49,8 @@ def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_one
     assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4 and samples(turns_left=0) == 0
 
 
-CRASH = "    return n.missing\n"
-
-
 async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> None:
-    bench = Bench(scripted(CRASH))
+    bench = Bench(scripted("    return n.missing\n"))
     config = SolverConfig(max_answer_tokens=60, patience=4, repairs=0, plans=("plain", "steps"))
     await bench.solve("hc", config, tokens=40_000)
     anew = [prompt for prompt in bench.prompts if "Earlier attempts" in (prompt.text or "")]

@@ -85,15 +85,6 @@ def test_the_byte_code_of_a_session_spares_a_later_one_to_compile_as_long_as_a_m
     assert ran(*asks, env=env).stdout == "another\n"
 
 
-def test_more_byte_code_than_is_worth_keeping_is_left(tmp_path, monkeypatch):
-    (tmp_path / "kept" / "lib").mkdir(parents=True)
-    (tmp_path / "kept" / "lib" / "a.pyc").write_bytes(bytes(100))
-    assert byte_code.pack(str(tmp_path / "kept"), ["/lib"])
-    monkeypatch.setattr(byte_code, "LIMIT", 99)
-    assert byte_code.pack(str(tmp_path / "kept"), ["/lib"]) == ""
-    assert byte_code.pack(str(tmp_path / "kept"), ["/other"]) == ""
-
-
 def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):
     venv.create(tmp_path, symlinks=True)
     found = interpreters.session(str(tmp_path / "bin" / "python3"), {"PYTHONPATH": ""}, [])
@@ -108,15 +99,6 @@ def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):
 def test_links_that_lead_to_tests_logs_processes_or_devices_are_named_also_by_way_of_others(links, astray):
     found = probe._astray(order(paths=[*links, "/app/x"], links=links), {})
     assert [path[-1] for path in found] == list(astray)
-
-
-def test_what_would_be_found_before_its_like_is_told_by_the_order_of_the_folders(tmp_path):
-    first, last = tmp_path / "first", tmp_path / "last"
-    (last / "sys").mkdir(parents=True)
-    (last / "sys" / "types.h").touch()
-    folders = [str(first), str(last)]
-    assert probe._hidden(f"{first}/sys/types.h", folders) == [f"{last}/sys/types.h"]
-    assert probe._hidden(f"{first}/types.h", folders) == probe._hidden(f"{last}/sys/types.h", folders) == []
 
 
 def test_the_probe_names_what_a_compiler_would_link_before_its_like(tmp_path):
@@ -147,17 +129,13 @@ def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_progr
     assert list(named.steps(f"{tmp_path}/loop"))[-1] == f"{tmp_path}/loop"
 
 
-def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs():
-    """A program that names its search folder finds the loader's own file by another way: it was told twice once."""
+def test_libraries_are_found_without_running_a_program_and_whatever_the_order_of_programs():
     folders = libraries.search_folders()
     programs = sorted(map(str, Path("/usr/bin").iterdir()))[:300]
     told = libraries.closure(programs, folders)
     for seed in range(3):
         assert libraries.closure(random.Random(seed).sample(programs, len(programs)), folders) == told
     assert all(len(files) == len(set(files)) for files in told[0].values())
-
-
-def test_the_libraries_of_a_program_are_found_without_running_it():
     folders = libraries.search_folders(["/opt/first", "/app/relative"])
     found, loaders = libraries.closure(["/bin/sh"], folders)
     assert folders[:2] == ["/opt/first", "/app/relative"]

@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 
@@ -14,21 +13,6 @@ from hc_ray_actors.role_models import role_model
 CAPABLE = shipped("capable")
 
 
-def value(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        config = getattr(config, part)
-    return config
-
-
-@pytest.mark.parametrize("name", ["tiny", "capable"])
-def test_a_shipped_profile_sets_keys_that_there_are_to_values_that_they_take(name):
-    profile = shipped(name)
-    config = settled(SweepConfig(), profile)
-    held = {key: value(config, key) for key in profile.settings}
-    assert {key: list(one) if isinstance(one, tuple) else one for key, one in held.items()} == dict(profile.settings)
-    assert profile.name == name and (name == "capable") == bool(profile.settings)
-
-
 def test_a_small_context_gets_the_tiny_profile_of_defaults_and_a_large_one_the_whole():
     profile, why = for_context(4095)
     assert (profile.name, profile.context_tokens, profile.settings) == ("tiny", 4095, {}) and "4,095" in why
@@ -38,7 +22,7 @@ def test_a_small_context_gets_the_tiny_profile_of_defaults_and_a_large_one_the_w
 
 
 @pytest.mark.parametrize("tokens", [4096, 8192, 16_383])
-def test_a_middle_context_gets_shorter_answers_and_outputs(tokens):
+def test_a_middle_context_gets_shorter_answers_and_outputs_and_the_smallest_the_latter_unless_they_are_set(tokens):
     profile, why = for_context(tokens)
     assert (profile.name, profile.context_tokens) == ("capable", tokens) and "shortened" in why
     solver = settled(SweepConfig(), profile).solver
@@ -46,15 +30,11 @@ def test_a_middle_context_gets_shorter_answers_and_outputs(tokens):
     assert solver.observation_chars == 4000 < CAPABLE.settings["solver.observation_chars"]
     rest = {key for key in CAPABLE.settings if profile.settings[key] != CAPABLE.settings[key]}
     assert rest <= {"solver.max_answer_tokens", "solver.testgen.answer_tokens", "solver.observation_chars"}
-
-
-@pytest.mark.parametrize("tokens", [2048, 4096, 16_383])
-def test_outputs_are_short_in_every_context_below_16384_tokens_unless_they_are_set(tokens):
     given = {"solver": {"agent_style": "loop", "max_answer_tokens": 400}}
-    profile = for_context(tokens)[0]
-    assert settled(SweepConfig.model_validate(given), profile).solver.observation_chars == 4000
+    assert settled(SweepConfig.model_validate(given), for_context(2048)[0]).solver.observation_chars == 4000
     given["solver"]["observation_chars"] = 9000
-    assert settled(SweepConfig.model_validate(given), profile).solver.observation_chars == 9000
+    for one in (profile, for_context(2048)[0]):
+        assert settled(SweepConfig.model_validate(given), one).solver.observation_chars == 9000
 
 
 def test_what_is_set_wins_also_where_it_is_the_default_and_a_suite_costs_a_fifth_of_a_set_budget():

@@ -1,3 +1,4 @@
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -21,8 +22,7 @@ OUTPUT = "Write the answer to `out.json`."
 SCRIPT = "Create the script `tool.py`."
 MANY = "Create `a.py` with `a(x)` and `b.sh` with the call."
 NONE = "Make the tests of this folder pass."
-KNOWN = (FUNCTION, SHELL, PROGRAM, OUTPUT, SCRIPT)
-ALL = (*KNOWN, MANY, NONE)
+ALL = (FUNCTION, SHELL, PROGRAM, OUTPUT, SCRIPT, MANY, NONE)
 FORMS: tuple[Form, ...] = get_args(Form)
 
 
@@ -120,15 +120,16 @@ _LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r`~"), max_s
 _TEXT = st.lists(_LINE, min_size=1, max_size=8).map(lambda lines: "\n".join([*lines, "end"]) + "\n")
 
 
-@given(_TEXT, st.sampled_from([SHELL, PROGRAM, OUTPUT, FUNCTION]))
-def test_a_fenced_file_comes_back_byte_for_byte(body: str, text: str) -> None:
+@given(_TEXT, st.sampled_from([(FUNCTION, "stop"), *product((SHELL, PROGRAM, OUTPUT), ("stop", "length"))]))
+def test_a_fenced_file_comes_back_byte_for_byte(body: str, case: tuple[str, str]) -> None:
+    text, finish = case
     for before, after in (("", ""), ("Here it is:\n\n", "\nI hope that this helps.")):
-        assert read(f"{before}```\n{body}```{after}", text, "chat") == {deliverable(text).path: body}
+        assert read(f"{before}```\n{body}```{after}", text, "chat", finish) == {deliverable(text).path: body}
 
 
-@given(_TEXT, st.sampled_from([SHELL, OUTPUT, PROGRAM]))
-def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str) -> None:
-    assert read(body, text) == {deliverable(text).path: ask(text).context + body}
+@given(_TEXT, st.sampled_from([SHELL, OUTPUT, PROGRAM]), st.sampled_from(["stop", "length"]))
+def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str, finish: str) -> None:
+    assert read(body, text, finish=finish) == {deliverable(text).path: ask(text).context + body}
 
 
 def test_code_is_never_unescaped_and_python_that_was_cut_is_trimmed_to_its_last_complete_statement():
@@ -145,15 +146,6 @@ def test_code_is_never_unescaped_and_python_that_was_cut_is_trimmed_to_its_last_
     prose = read("\n    return a + b\n\nThis function adds two numbers.\n", FUNCTION)
     assert prose == {"m.py": "def f(a, b):\n    return a + b\n\n"}
     assert read("```python\ndef f(a, b)\n  return\n```", FUNCTION, "chat") == {"m.py": "def f(a, b)\n  return\n"}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_not_python_is_handed_on_as_the_model_wrote_it(form: str) -> None:
-    shell, data = "if true\nthen echo (\n", '{"a": [1,\n'
-    block = ("```\n{}```" if form == "chat" else "{}").format
-    begun = "" if form == "chat" else "#!/bin/sh\n"
-    assert read(block(shell), SHELL, form, finish="length") == {"run.sh": begun + shell}
-    assert read(block(data), OUTPUT, form, finish="length") == {"out.json": data}
 
 
 def test_the_block_that_is_the_file_is_taken_with_the_fences_it_holds_and_a_program_is_no_data():

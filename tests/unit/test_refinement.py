@@ -3,30 +3,19 @@ suite, and the search goes on. Each verdict is one bit."""
 
 import pytest
 
-from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
-from hc_ray.domain.suite import ExpectedValue, Subject
-from hc_ray.domain.task import Environment
-from hc_ray.search.trial import widened
-from hc_ray.selftests.coverage import least_tested
-from hc_ray.selftests.shown_examples import test_of as made
-from hc_ray.spec.reading import read_spec
-from tests.fakes.trial import INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from hc_ray.domain.config import BudgetConfig, SolverConfig
+from tests.fakes.trial import RIGHT, WRONG, Bench, scripted
 
-SPEC = read_spec(INSTRUCTION, Environment())
-OTHER = "    return n * 3\n"
 CONFIG = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=2)
 
 
-async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_one():
-    bench = Bench(scripted(WRONG, RIGHT, OTHER), verdicts=(False, False, False, True))
+async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_or_turns_one():
+    bench = Bench(scripted(WRONG, RIGHT, "    return n * 3\n"), verdicts=(False, False, False, True))
     outcome = await bench.solve("hc", CONFIG, tokens=30_000)
     assert outcome.bits == (False, False, False) and len(set(outcome.submissions)) == 3
     bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
     outcome = await bench.solve("hc", CONFIG.model_copy(update={"refinement": 0}), tokens=30_000)
     assert outcome.bits == (False,) and not bench.log.actions("refine")
-
-
-async def test_a_search_that_has_spent_what_it_may_is_not_refined():
     bench = Bench(scripted(WRONG), verdicts=(False, True))
     outcome = await bench.solve("hc", CONFIG.model_copy(update={"max_turns": 3}), tokens=30_000)
     assert (outcome.stop_reason, outcome.bits) == ("turns", (False,)) and not bench.log.actions("refine")
@@ -77,13 +66,3 @@ async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() ->
         "what was handed in first is judged by the suite that it was made under"
     )
     assert outcome.prompt_tokens == sum(one.completion.prompt_tokens or 0 for one in outcome.exchanges)
-
-
-def test_sentences_without_a_known_answer_are_missed_first_and_full_categories_given_room():
-    known = made(SPEC, "happy_path", Subject(kind="call", path="double.py", function="double"),
-                 ExpectedValue(value="8"), input="double(4)", reasoning="", confidence=0.9,
-                 passage="It must return twice the given number.")  # fmt: skip
-    found = least_tested(SPEC, [known])
-    assert found[-1] == "It must return twice the given number." and len(found) > 1
-    assert widened(TestgenConfig()).tests_per_category_max == TestgenConfig().tests_per_category_max + 3
-    assert widened(TestgenConfig(tests_per_category_max=19)).tests_per_category_max == 20

@@ -8,7 +8,6 @@ from hc_ray.cli import app as cli
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.errors import OutputError
-from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.figures import replay
@@ -20,16 +19,11 @@ from hc_ray_actors.jobs.audit import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
 from tests.fakes.screen import said
-from tests.fakes.suites import call_test
+from tests.fakes.suites import call_test, matrix_of
 from tests.fakes.sweepdir import MemoryStore
 
-OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
 APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
 """c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
-
-
-def column(name: str, *, unknown: bool = False, category: Category = "happy_path", **more: Any) -> SelfTest:
-    return call_test(name, f"f({name!r})", None if unknown else "1", category=category, **more)
 
 
 def candidate(number: int, *, files: dict[str, str] | None = None, tokens: int = 0) -> Candidate:
@@ -38,22 +32,19 @@ def candidate(number: int, *, files: dict[str, str] | None = None, tokens: int =
                      digest=f"d{number}" if files else "", prompt_tokens=tokens)  # fmt: skip
 
 
-def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None, seed=0):
+def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None):
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
     the verdicts that an audit found, None where nobody looked."""
     names = [f"c0.{i}" for i in range(len(rows))]
     verdict = passed if passed is not None else bool(right and right[chosen])
     total = used if used is not None else tokens * len(rows)
-    trial = sweepdir.add_trial(store, task, agent, verdict, seed=seed, tokens=(total, 0),
+    trial = sweepdir.add_trial(store, task, agent, verdict, tokens=(total, 0),
                                metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
     candidates = [candidate(i, files={"m.py": f"# {i}"}, tokens=tokens) for i in range(len(rows))]
-    columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
-    cells = [
-        {"candidate": name, "test": test.id, "outcome": OUTCOMES[sign], "observed": None if sign == "!" else sign,
-         "detail": ""}
-        for name, row in zip(names, rows, strict=True)
-        for test, sign in zip(columns, row, strict=True)
-    ]  # fmt: skip
+    columns = list(tests or [call_test(f"t{j}", f"f({j})") for j in range(len(rows[0]))])
+    cells = [{"candidate": name, "test": test.id, **cell.model_dump()}
+             for name, row in zip(names, matrix_of(rows).cells, strict=True)
+             for test, cell in zip(columns, row, strict=True)]  # fmt: skip
     folder = f"trials/{trial}/agent"
     store.write(f"{folder}/candidates.json", json.dumps([one.model_dump(mode="json") for one in candidates]).encode())
     if rows[0]:
@@ -119,7 +110,7 @@ def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_no
 def test_best_of_n_is_compared_at_the_tokens_of_hc():
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", ["+", "-"], [True, False], 0, used=250)
-    inputs = [column("input-1", unknown=True)]
+    inputs = [call_test("input-1", "f(1)", None)]
     add_pool(store, "t", "best_of_n", ["-", "+", "+", "+"], [True, False, False, False], 1, tests=inputs)
     add_pool(store, "t", "raw", [""], [False], 0, tests=[], tokens=900)
     found = replay(store, None)
@@ -163,7 +154,9 @@ def test_a_sweep_of_another_version_is_replayed_unless_it_lacks_what_is_needed_a
         replay(store, None)
 
 
-def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_replay_also_of_a_selector_of_ones_own_and_writes_nothing(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = apart().save(tmp_path / "sweep")
     before = sorted(folder.rglob("*"))
     assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
@@ -172,36 +165,24 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
     assert "Agents under each selector" in capsys.readouterr().out
     assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
     assert "allowed: max_pass, codet, mbr, posterior, all" in capsys.readouterr().err
-    assert sorted(folder.rglob("*")) == before
-
-
-def complete_audit(store: MemoryStore) -> None:
-    """The rest of an audit in which no suite was measured."""
-    nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
-    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
-    rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {},
-            "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
-    store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
-
-
-def test_a_selector_of_ones_own_is_replayed_like_ours(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = apart().save(tmp_path / "sweep")
     monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
     *_, own = json.loads(capsys.readouterr().out)["agents"]
     assert own["selector"].startswith("own_agents:last@") and own["differs"] == 1
     assert cli.run(["report", str(folder), "--replay", "own_agents:none"]) == 2
     assert "own_agents has no none" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = apart()
-    complete_audit(store)
+    nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
+    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
+    rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {},
+            "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
+    store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
     summary = report.summarise(store)
     report.leave(store, summary)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")

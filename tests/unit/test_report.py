@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hc_ray.domain.errors import OutputError
-from hc_ray.reports import report, sweep_page
+from hc_ray.reports import report
 from hc_ray.reports.sweep_page import report_sections, result_sections
 from hc_ray.reports.terminal import tell
 from hc_ray.statistics import estimators
@@ -25,29 +25,17 @@ def test_tasks_that_fail_their_own_check_are_named_with_the_command_that_shows_w
     from hc_ray.cli.sweep import _finish
 
     store = sweepdir.sweep()
-    for agent in ("oracle", "nop"):
-        sweepdir.add_trials(store, agent, [True, False, None])
+    for agent, solution in (("oracle", "exit status 3"), ("nop", "exit status 0")):
+        sweepdir.add_trials(store, agent, [True, False, None], metadata={"solution": solution})
+    sweepdir.add_trial(store, "t03", "oracle", False, metadata={"solution": "exit status 0"})
     summary = report.summarise(store)
     ended = SweepSummary(out="runs/x", done=6, unscored=2, report=summary)
     assert _finish(ended, planned=6, begun=0, as_json=False) == 3
     lines = [line for line in capsys.readouterr().out.splitlines() if "unseal" in line]
-    assert [line.split()[:2] for line in lines] == [["t00", "nop"], ["t01", "oracle"]]
+    assert [line.split()[:2] for line in lines] == [["t00", "nop"], ["t01", "oracle"], ["t03", "oracle"]]
+    assert ["solution/solve.sh" in line for line in lines] == [False, True, False] and ": exit status 3" in lines[1]
     assert lines[1].rstrip().endswith("hc-ray unseal runs/x/t01__oracled0cc") and "reference solution" in lines[1]
     assert "hc-ray unseal OUT/t00__nopd0cc" in report.html(summary)
-
-
-def test_a_reference_that_did_not_end_well_is_named_beside_the_tests_that_fail_it():
-    store = sweepdir.sweep()
-    for task, ended in {"a": "exit status 0", "b": "exit status 3", "c": "no end within 3 s"}.items():
-        sweepdir.add_trial(store, task, "oracle", False, metadata={"solution": ended})
-    sweepdir.add_trial(store, "d", "oracle", True, metadata={"solution": "exit status 1"})
-    rows = sweep_page.controls_section(report.summarise(store)).rows
-    tests = "the tests fail the reference solution"
-    assert [(row[0], row[2]) for row in rows] == [
-        ("a", tests),
-        ("b", f"{tests}; solution/solve.sh: exit status 3"),
-        ("c", f"{tests}; solution/solve.sh: no end within 3 s"),
-    ]
 
 
 def test_an_interrupted_sweep_says_what_is_unfinished_and_what_starts_again(capsys):
@@ -141,15 +129,16 @@ def test_a_comparison_pairs_by_task_and_seed_and_two_configs_of_one_agent_are_to
     assert len(summary["criteria"]) == 8
 
 
-def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_criteria():
-    store = sweepdir.sweep()
-    sweepdir.add_trials(store, "oracle", [True] * 8)
-    sweepdir.add_trials(store, "nop", [False] * 8)
+def test_harness_checks_of_both_sides_of_a_split_are_reported_without_a_model_never_compared_and_meet_no_criteria():
+    store = sweepdir.sweep(split="all")
+    for agent in ("oracle", "nop"):
+        sweepdir.add_trials(store, agent, [agent == "oracle"] * 8, split="all")
     summary = report.summarise(store)
     assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
     assert summary["sweep"]["model"] is None and summary["criteria"] == []
     page = report.html(summary)
     assert "no model" in page and "Generalisation criteria" not in page and "Nothing to compare" in page
+    assert "Blind pass rate" in page and "holdout (not measured)" not in page
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [

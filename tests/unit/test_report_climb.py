@@ -22,8 +22,6 @@ from tests.fakes.screen import said
 from tests.fakes.simulated_climb import World
 from tests.fakes.sweepdir import MemoryStore
 
-TERMS = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)
-
 
 class Below(MemoryStore):
     """A folder of a store."""
@@ -62,7 +60,8 @@ def climbed() -> tuple[MemoryStore, Climb]:
     store = MemoryStore()
     store.write("settings.json", json.dumps({"identity": {"dataset": "made-up"}}).encode())
     world = Folder(store)
-    climb = Climb(Site(solver=SolverConfig()), world.tasks, TERMS, evaluator=world, store=store)
+    terms = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)
+    climb = Climb(Site(solver=SolverConfig()), world.tasks, terms, evaluator=world, store=store)
     climb.run()
     store.write("climb.json", json.dumps({"ended_by": "generations"}).encode())
     return store, climb

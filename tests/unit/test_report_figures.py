@@ -53,16 +53,6 @@ def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half():
     assert auroc([[(0.5, True)], [(0.5, False)]]).value is None
 
 
-def test_a_trial_s_bar_lies_in_the_first_lane_that_is_free() -> None:
-    spans = [(0, 9), (1, 3), (2, 5), (3, 4), (4, 6), (5, 7), (10, 12)]
-    rows = [{"started_at": f"2026-11-21T10:00:{start:02}+00:00", "finished_at": f"2026-11-21T10:00:{end:02}+00:00",
-             "seconds": 1.0, "passed": True} for start, end in spans]  # fmt: skip
-    drawn = timeline(rows)
-    places = re.findall(r"M[\d.]+ (\d+)h", drawn)
-    assert "7 trials in 12 s, at most 3 at a time." in drawn
-    assert [sorted(set(places)).index(one) for one in places] == [0, 1, 2, 1, 1, 2, 0]
-
-
 def test_the_work_of_a_report_grows_with_its_trials_and_not_with_their_square() -> None:
     row = {"started_at": "2026-11-21T10:00:00+00:00", "finished_at": "2026-11-21T11:00:00+00:00", "seconds": 1.0}
     many = 40_000
@@ -104,11 +94,3 @@ def test_a_large_sweep_is_summarised_and_its_unscored_trials_stand_first() -> No
     assert listed.index("the server died") < listed.index(">pass<")
     assert f"{TASKS} of 201 tasks" in page and "EngineError: the server died" in page
     assert heat_map(summary).count("<tr>") == TASKS + 1
-
-
-def test_a_sweep_over_both_sides_of_a_split_has_a_page():
-    store = sweepdir.sweep(split="all")
-    for agent in ("oracle", "nop"):
-        sweepdir.add_trial(store, "t", agent, agent == "oracle", split="all")
-    page = report.html(report.summarise(store))
-    assert "Blind pass rate" in page and "holdout (not measured)" not in page

@@ -70,22 +70,18 @@ async def test_a_server_is_sent_what_it_takes_and_what_it_refuses_is_found_named
     assert seen.refused == () and sent == [{**NEUTRAL, "top_k": -1}] * 2
 
 
-async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spellings_one():
+@pytest.mark.parametrize(("together", "says", "refused"), [
+    ({"messages", "min_p"}, "min_p", "min_p"),
+    ({"repeat_penalty", "repetition_penalty"}, "given twice", "repeat_penalty"),
+], ids=["one endpoint", "two spellings"])  # fmt: skip
+async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spellings_one(together, says, refused):
     def answer(body: dict[str, Any]) -> str:
-        if "messages" in body and "min_p" in body:
-            raise Rejected(400, "min_p")
+        if together <= body.keys():
+            raise Rejected(400, says)
         return echo_request(body)
 
     seen, sent = await sent_after_probe(answer)
-    assert seen.refused == ("min_p",) and all("min_p" not in body for body in sent)
-
-    def answer(body: dict[str, Any]) -> str:
-        if "repeat_penalty" in body and "repetition_penalty" in body:
-            raise Rejected(400, "given twice")
-        return echo_request(body)
-
-    seen, sent = await sent_after_probe(answer)
-    assert seen.refused == ("repeat_penalty",) and sent[0]["repetition_penalty"] == 1.0
+    assert seen.refused == (refused,) and all(body.keys() == NEUTRAL.keys() - {refused} for body in sent)
 
 
 async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_is_asked_with_them():
@@ -128,16 +124,14 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
 
 
 async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of_the_digest():
-    setups = {}
-    for role, sampling in (("tester", {"top_p": 0.5}), ("solver", {"top_p": 1.0})):
-        endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
-        engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
+    engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
+    trials, setups = Trials("t", None), {}
+    for role, top_p in (("tester", 0.5), ("solver", 1.0)):
+        endpoint = Endpoint(base_urls=(engine.base_url,), model="m", capabilities={"sampling": {"top_p": top_p}})
         setups[role] = RoleSetup(engine=engine, endpoints=(endpoint,), profile=Profile(), digest="d")
-    trials = Trials("t", None)
     await trials.arrange(setups, {})
     assert trials.role("tester", 0).model is not trials.role("solver", 0).model
     assert trials.role("tester", 0).model is trials.role("tester", 0).model
-    engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
     bent = engine.model_copy(update={"sampling": Sampling(repetition_penalty=1.1)})
     assert role_model(engine)[2] != role_model(bent)[2] and role_model(bent)[1].sampling.repetition_penalty == 1.1
     assert role_model(engine)[2] == role_model(engine.model_copy(update={"sampling": Sampling()}))[2]

@@ -48,21 +48,20 @@ def test_repairs_stay_in_their_lineage_and_leave_fresh_candidates_the_rest_of_a_
     assert again.repairs == 2 and again.temperature != slots[0].temperature and again.seed != slots[0].seed
 
 
-def cell_and_test(outcome: str, confidence: float, detail: str) -> tuple[Cell, SelfTest]:
-    test = call_test("t", f"f({confidence})", category="boundary", confidence=confidence)
-    return Cell.model_validate({"outcome": outcome, "detail": detail}), test
+def judged(*told: tuple[Outcome, float, str]) -> tuple[list[Cell], list[SelfTest]]:
+    """A row of outcomes with their details, and tests of these confidences."""
+    tests = [call_test("t", f"f({one})", category="boundary", confidence=one) for _, one, _ in told]
+    return [Cell(outcome=outcome, detail=detail) for outcome, _, detail in told], tests
 
 
 def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_once():
-    pairs = [cell_and_test("error", 0.1, "TypeError: no"),
-             cell_and_test("fail", 0.9, "observed 2 where 1 was expected"),
-             cell_and_test("fail", 0.2, "observed 3 where 1 was expected"), cell_and_test("pass", 0.9, "")]  # fmt: skip
-    row, tests = [cell for cell, _ in pairs], [test for _, test in pairs]
+    row, tests = judged(("error", 0.1, "TypeError: no"), ("fail", 0.9, "observed 2 where 1 was expected"),
+                        ("fail", 0.2, "observed 3 where 1 was expected"), ("pass", 0.9, ""))  # fmt: skip
     assert len(feedback(row, tests, "crashes")) == 1
     assert feedback(row, tests, "trusted")[1].endswith("observed 2 where 1 was expected; the test may be wrong")
     assert len(feedback(row, tests, "full")) == 3
-    pairs = [cell_and_test("error", n / 10, "does not load: SyntaxError (line 3)") for n in range(5)]
-    assert len(feedback([cell for cell, _ in pairs], [test for _, test in pairs], "full")) == 1
+    same = judged(*(("error", n / 10, "does not load: SyntaxError (line 3)") for n in range(5)))
+    assert len(feedback(*same, "full")) == 1
 
 
 def test_of_a_check_a_repair_is_told_what_it_quotes_and_what_it_does():
@@ -75,7 +74,7 @@ def test_b():
     assert run("a b") == ["a b"]
 '''
     sentence = "Tabs are blanks too. " * 20 + "Blanks are kept."
-    cell, test = cell_and_test("fail", 0.9, "AssertionError: assert ['a'] == ['a b']")
+    (cell,), (test,) = judged(("fail", 0.9, "AssertionError: assert ['a'] == ['a b']"))
     check = test.model_copy(update={
         "subject": Subject(kind="check", path="", function="test_b"), "input": source, "sentence": sentence,
         "reasoning": "Blanks are kept."})  # fmt: skip
@@ -108,9 +107,8 @@ def test_what_a_file_should_hold_is_an_assertion_like_any_other(expectation: Exp
 
 
 def test_faults_are_ranked_by_their_kind_and_a_file_of_a_wrong_form_is_told_always():
-    pairs = [cell_and_test("fail", 0.9, "observed 2 where 1 was expected"), cell_and_test("error", 0.1, "TypeError"),
-             cell_and_test("error", 0.2, "does not load: SyntaxError")]  # fmt: skip
-    row, tests = [cell for cell, _ in pairs], [test for _, test in pairs]
+    row, tests = judged(("fail", 0.9, "observed 2 where 1 was expected"), ("error", 0.1, "TypeError"),
+                        ("error", 0.2, "does not load: SyntaxError"))  # fmt: skip
     assert worst(row, tests, "full") == 0 and worst(row[:2], tests[:2], "full") == 1
     told = feedback(row, tests, "full")
     assert [line.split(": ", 1)[1].split()[0] for line in told] == ["does", "TypeError", "observed"]

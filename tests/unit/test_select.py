@@ -1,11 +1,11 @@
 import itertools
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.domain.config import SELECTORS
+from hc_ray.domain.config import SELECTORS, SelectorName
 from hc_ray.domain.suite import Cell, Outcome, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
 from tests.fakes.suites import call_test, matrix_of
@@ -19,39 +19,31 @@ def columns_of(matrix: PassMatrix, unknown: tuple[int, ...] = ()) -> list[SelfTe
     return [call_test(name, f"f({j})", None if j in unknown else "1") for j, name in enumerate(matrix.tests)]
 
 
+def chosen(name: SelectorName, rows: list[str], answers: Any = None, unknown: tuple[int, ...] = ()) -> str | None:
+    matrix = matrix_of(rows, answers)
+    return select(matrix, name, tests=columns_of(matrix, unknown)).chosen
+
+
 def test_mbr_takes_the_largest_group_of_one_behaviour_or_the_most_agreeing():
-    answers: list[list[str | None]] = [["1", "9"], ["1", "2"], ["1", "2"], ["0", "0"]]
-    matrix = matrix_of(["++", "++", "++", "++"], answers)
+    matrix = matrix_of(["++"] * 4, [["1", "9"], ["1", "2"], ["1", "2"], ["0", "0"]])
     selection = select(matrix, "mbr", tests=columns_of(matrix, (0, 1)))
     assert selection.chosen == "c1" and selection.clusters[0] == ("c1", "c2")
-    answers: list[list[str | None]] = [["7", "8", "9"], ["1", "2", "0"], ["1", "2", "3"], ["1", "5", "3"]]
-    matrix = matrix_of(["+++"] * 4, answers)
-    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c2"
-
-
-def test_of_two_that_differ_on_one_input_the_one_that_answers_it_is_chosen_although_more_crash() -> None:
-    answers: list[list[str | None]] = [["1", "2", "raises IndexError"]] * 3 + [["1", "2", "[]"]] * 2
-    matrix = matrix_of(["++!"] * 3 + ["+++"] * 2, answers)
-    for name in ("max_pass", "codet", "posterior"):
-        assert select(matrix, name, tests=columns_of(matrix, (0, 1, 2))).chosen == "c3"
-    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c0", "it counts whole behaviour"
+    answers = [["7", "8", "9"], ["1", "2", "0"], ["1", "2", "3"], ["1", "5", "3"]]
+    assert chosen("mbr", ["+++"] * 4, answers, (0, 1, 2)) == "c2"
 
 
 def test_codet_lets_many_alike_outweigh_one_more_test_and_a_clear_posterior_is_near_one():
-    matrix = matrix_of(["+++-", "++++", "+++-", "+++-", "+++-"])
-    assert select(matrix, "codet", tests=columns_of(matrix)).chosen == "c0"
-    assert select(matrix, "max_pass", tests=columns_of(matrix)).chosen == "c1"
-    clear = matrix_of(["++++++", "------", "-+----"])
+    rows = ["+++-", "++++", "+++-", "+++-", "+++-"]
+    assert (chosen("codet", rows), chosen("max_pass", rows)) == ("c0", "c1")
+    clear, even = matrix_of(["++++++", "------", "-+----"]), matrix_of(["+-", "-+"])
     assert select(clear, "posterior", tests=columns_of(clear)).confidence > 0.9
-    even = matrix_of(["+-", "-+"])
     assert select(even, "posterior", tests=columns_of(even)).confidence == pytest.approx(0.5)
 
 
 def test_a_stated_example_outweighs_two_guesses_and_inputs_alone_judge_nobody():
     matrix = matrix_of(["+--", "-++"])
     assert select(matrix, "max_pass", tests=[column(0, weight=3.0), column(1), column(2)]).chosen == "c0"
-    matrix = matrix_of(["-+", "+-"])
-    assert select(matrix, "max_pass", tests=columns_of(matrix, (0,))).chosen == "c0"
+    assert chosen("max_pass", ["-+", "+-"], unknown=(0,)) == "c0"
 
 
 def guess(number: int) -> SelfTest:
@@ -72,13 +64,9 @@ def test_a_guess_that_one_candidate_alone_passes_beats_nobody_and_one_that_other
 
 
 def test_ties_fall_to_agreement_then_fewer_errors_then_the_earlier_slot() -> None:
-    answers: list[list[str | None]] = [["1", "a"], ["1", "b"], ["1", "b"]]
-    matrix = matrix_of(["++", "++", "++"], answers)
-    assert select(matrix, "max_pass", tests=columns_of(matrix, (1,))).chosen == "c1"
-    lone = matrix_of(["-!", "--"], [["x", None], ["y", "z"]])
-    assert select(lone, "max_pass", tests=columns_of(lone)).chosen == "c1"
-    same = matrix_of(["+", "+"])
-    assert select(same, "posterior", tests=columns_of(same)).chosen == "c0"
+    assert chosen("max_pass", ["++"] * 3, [["1", "a"], ["1", "b"], ["1", "b"]], (1,)) == "c1"
+    assert chosen("max_pass", ["-!", "--"], [["x", None], ["y", "z"]]) == "c1"
+    assert chosen("posterior", ["+", "+"]) == "c0"
 
 
 def test_an_empty_pool_chooses_nobody_and_wrong_columns_are_refused() -> None:
@@ -100,8 +88,8 @@ def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
 @pytest.mark.parametrize(("confidence", "right"), [(0.7, True), (0.6, False)])
 def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(name, confidence, right):
     tests = [call_test(f"t{i}", f"f({i})", confidence=confidence) for i in range(3)]
-    chosen = select(matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3]), name, tests=tests).chosen
-    assert chosen == "c30" if right or name == "max_pass" else chosen == "c0"
+    matrix = matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3])
+    assert select(matrix, name, tests=tests).chosen == ("c30" if right or name == "max_pass" else "c0")
 
 
 @pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
@@ -110,8 +98,7 @@ def test_copies_never_outvote_who_also_runs_where_the_instruction_allows_it(name
     runs = {"category": "edge_case", "expectation": Property(name="runs"), "weight": 0.3, "tester": tester}
     tests = [call_test("t0", "f(0)", confidence=0.9), call_test("t1", confidence=0.5, **runs)]
     matrix = matrix_of(["+-"] * 30 + ["++"], [["1", "raises IndexError"]] * 30 + [["1", "1"]])
-    chosen = select(matrix, name, tests=tests).chosen
-    assert chosen == "c30" if not tester or name == "max_pass" else chosen == "c0"
+    assert select(matrix, name, tests=tests).chosen == ("c30" if not tester or name == "max_pass" else "c0")
 
 
 @given(st.data())

@@ -73,17 +73,17 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
     assert "-    return n + n or 1" in repair["diff"] and "+    return 2 * n" in repair["diff"]
 
 
-def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_trial_says_why():
+def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_trial_says_why_and_what_never_began():
     about = described("a", "oracle", False, of=sweepdir.add_trial, metadata={"cause": "1 of 6 tests failed"})
     assert about["suite"] is None and about["matrix"] is None and about["candidates"] == []
     assert "failed: 1 of 6 tests failed" in told(about) and "this agent writes no tests" in told(about)
-    assert "unscored: EngineError: the server died" in told(described("a", "hc", None, of=sweepdir.add_trial))
-
-
-def test_a_trial_that_never_began_says_so_and_no_answer_that_could_be_read_is_called_malformed():
     text = told(described("a", "hc", None, of=sweepdir.add_trial))
+    assert "unscored: EngineError: the server died" in text
     assert text.count("none: the trial ended before this") == 3 and "this agent" not in text
     assert "this agent uses no model" in told(described("a", "oracle", None, of=sweepdir.add_trial))
+
+
+def test_no_answer_that_could_be_read_is_called_malformed():
     about = described()
     about["candidates"][0] |= {"malformed": "the lineage ended (submitted) and changed nothing", "files": {}}
     text = told(about)
@@ -102,24 +102,13 @@ def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_ou
     assert "not kept for a holdout task" in text and "unseal" not in text
 
 
-def test_a_program_is_shown_before_the_longer_data_that_it_made():
-    about = described()
-    about["candidates"][0]["files"] = {"a.csv": "1,2\n" * 99, "z.py": "print(1)\n", "b": "(no text: removed)"}
-    text = told(about)
-    assert text.index("c0.0: z.py") < text.index("c0.0: a.csv") and "\nb (removed)\n" in text
-
-
-def test_what_a_candidate_made_comes_before_caches_elsewhere_which_are_told_by_their_folders():
+def test_a_program_comes_before_the_data_that_it_made_and_that_before_caches_which_are_told_by_their_folders():
     about = described()
     caches = {f"/root/.cache/{n:02x}/{n}-d": "(no text: a file of 9 bytes)" for n in range(200)}
-    about["candidates"][0]["files"] = {
-        **caches,
-        "odd": "(no text: removed)",
-        "/etc/a": "x\n",
-        "main.go": "package main\n",
-    }
+    texts = {"/etc/a": "x\n", "a.csv": "1,2\n" * 99, "main.go": "package main\n"}
+    about["candidates"][0]["files"] = {**caches, "odd": "(no text: removed)", **texts}
     text = told(about)
-    assert text.index("c0.0: main.go") < text.index("c0.0: /etc/a")
+    assert text.index("c0.0: main.go") < text.index("c0.0: a.csv") < text.index("c0.0: /etc/a")
     assert "no text\nodd (removed)\n/root/.cache/ (200 entries)\n" in text and "c7/199-d" not in text
     assert "/root/.cache/c7/199-d (a file of 9 bytes)" in told(about, verbose=True)
 

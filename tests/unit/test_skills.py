@@ -48,7 +48,7 @@ def many(count: int) -> tuple[Skill, ...]:
     """So many installed skills, every third of which any instruction calls for."""
     return tuple(
         Skill(name=f"made-{i:03}", description=f"What one knows of the {i}-th trade and its tools.",
-              body=f"trade{i} " + "word " * 49,
+              body="\n".join(f"- line {line} of trade {i}" for line in range(4)),
               triggers=(r"\bfile\b" if i % 3 == 0 else r"\bnever said\b",))
         for i in range(count)
     )  # fmt: skip
@@ -80,28 +80,14 @@ def test_a_skill_that_cannot_be_used_is_refused_with_its_file_and_reason(tmp_pat
         installed([tmp_path])
 
 
-def test_what_is_written_is_read_again(tmp_path):
-    skill = many(1)[0].model_copy(update={"version": 3, "provenance": ({"trials": 7},), "body": "- a `b` \\d: c"})
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "SKILL.md").write_text(skill.text)
-    assert read_skill(tmp_path / "x").model_copy(update={"folder": ""}) == skill
-
-
-@pytest.mark.parametrize("budget", [0, 60, 300, 1000])
-async def test_two_hundred_skills_cost_no_more_than_the_budget_and_texts_come_whole_or_not_at_all(budget):
-    text = await told("Write the file a.py.", many(200), budget)
-    assert count_pieces(text) <= budget and bool(text) == (budget >= 60)
-    assert text.count(" word" * 49) == text.count("trade") and "never" not in text
-
-
 @pytest.mark.parametrize("instruction", [CSV, PATTERN, "Write a C program `/app/sum.c` that sorts a csv file.",
                                          "Write a shell script `/app/run.sh` that sorts a csv file."])  # fmt: skip
 @pytest.mark.parametrize("budget", [0, 40, 150, 600])
-async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instruction, budget):
+async def test_in_no_form_do_skills_add_more_to_a_prompt_than_the_budget_and_they_come_whole(instruction, budget):
     deliverable = deliverable_of(read_spec(instruction, Environment()))
-    lines = "\n".join(f"- line {i} of it" for i in range(4))
-    made = tuple(one.model_copy(update={"body": lines}) for one in many(200))
-    hint = await told(f"{instruction} file", (*SKILLS, *made), budget)
+    hint = await told(f"{instruction} file", (*SKILLS, *many(200)), budget)
+    assert hint.count("- line 0 of") == hint.count("- line 3 of")
+    assert {int(number) % 3 for number in re.findall(r"of trade (\d+)", hint)} <= {0}
     sizes = []
     for form in get_args(Form):
         asked = [ask(instruction, deliverable, form=form, plan="plain", hint=one, seed=0, temperature=0, max_tokens=9,
@@ -109,15 +95,6 @@ async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instructi
         sizes += [count_pieces(b) - count_pieces(a) for a, b in
                   [[one.text or one.messages[-1].content for one in asked]]]  # fmt: skip
     assert max(sizes) <= budget < max(sizes) + 30
-
-
-def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(monkeypatch, tmp_path):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    plain, used = prompts_of(SolverConfig()), prompts_of(SolverConfig(use_skills=True))
-    (tmp_path / "learned" / "x").mkdir(parents=True)
-    (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
-    learned = prompts_of(SolverConfig(use_skills=True))
-    assert plain == prompts_of(SolverConfig()) != used != learned
 
 
 ANSWER = "import csv\n\n\ndef f(path):\n    with open(path) as f:\n        return [row for row in csv.reader(f)]\n"
@@ -234,14 +211,15 @@ def test_no_skill_speaks_of_a_task_of_terminal_bench(home, tmp_path):
     assert not re.search("fibsqrt|corewars", taught.skill.text)
 
 
-def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(monkeypatch, tmp_path):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+def test_installed_skills_are_part_of_the_key_of_a_trial_that_uses_them_which_runs_nowhere_else(home):
+    plain, before = prompts_of(SolverConfig()), prompts_of(SolverConfig(use_skills=True))
     for used in (False, True):
         solver = SolverConfig(use_skills=used)
         key = TrialKey(task="t", task_digest="a" * 64, agent="hc", solver=solver, seed=0, models={},
                        prompts={"solver": prompts_of(solver)}, sandbox="fake", grading="isolated")  # fmt: skip
         trials._has_the_planned_skills(key)
-    (tmp_path / "learned" / "x").mkdir(parents=True)
-    (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
+    (home / "learned" / "x").mkdir(parents=True)
+    (home / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
+    assert plain == prompts_of(SolverConfig()) != before != prompts_of(SolverConfig(use_skills=True))
     with pytest.raises(ConfigError, match="planned with"):
         trials._has_the_planned_skills(key)

@@ -41,8 +41,9 @@ def test_a_call_is_found_with_what_the_text_shows_of_it(text, call, expected, re
 
 @pytest.mark.parametrize("text", [
     "f(x)", "f(open('a'))", "f(__import__('os'))", "g.f(1)", "f(1", "f(lambda: 1)", "f(10**99)", "f('a' * 10000000)",
+    f"f({'-' * 390}1)",
 ])  # fmt: skip
-def test_a_call_with_names_or_dangers_is_none(text):
+def test_a_call_with_names_or_dangers_or_too_deep_to_be_written_again_is_none(text):
     assert not find_calls(text, "f")
 
 
@@ -96,8 +97,3 @@ def test_several_functions_keep_their_order_and_parameters_theirs_and_methods_ar
 )
 def test_a_span_that_is_no_definition_gives_no_signature(span):
     assert signatures(f"Look at `{span}` here.") == []
-
-
-def test_a_call_too_deep_to_be_written_again_is_none():
-    deep = f"f({'-' * 390}1)"
-    assert calls(f"`{deep}` returns 1, and `f(2)` returns 3.") == [("f(2)", "3", False)]

@@ -13,68 +13,11 @@ from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Run
 
 F = "```"
-TASK = f"""# Repair the booking service
-
-A small service for a boat club lives in `/srv/boats`. It stopped working after the last release. Version 2.4 of the
-framework is installed, see https://docs.example.org/guide/index.html for its manual.
-
-Your tasks:
-
-1. Find out why `tests/test_slots.py` fails and fix `/srv/boats/boats/slots.py`. The function
-   `free_slots(day, boats=None)` must not change its signature. For example `free_slots(3, [])` returns `[]`.
-2. The service has to answer `GET /health` with status 200, and `/api/bookings` with a JSON list.
-3. Write the bookings of each month, e.g. June, to `/srv/boats/out/2024.csv` with the columns `boat`, `day` and `hours`.
-4. Put a summary into /srv/boats/out/summary.json with this content:
-
-{F}json
-{{"bookings": 12, "file": "/data/raw/june.csv"}}
-{F}
-
-The script `report.sh` must keep working:
-
-{F}console
-$ ./report.sh 2
-2 boats
-$ ./report.sh 0
-no boats
-{F}
-
-| setting | where |
-|---|---|
-| port | `boats.toml` |
-| log | `/var/log/boats/*.log` |
-
-Start it with:
-
-{F}bash
-# in the background
-python3 -m boats --port 8080 &
-{F}
-
-Do not change anything under `/srv/boats/vendor/`. Nothing else may listen on port 8080. The tests send 40 requests at
-once; all of them have to be answered within 2 seconds. Your work is done when `./report.sh 1` prints `1 boat`.
-"""
 BOATS = Environment(
     workdir="/srv/boats",
     files=("/srv/boats/boats/slots.py", "/srv/boats/tests/test_slots.py", "/srv/boats/report.sh",
            "/srv/boats/config/boats.toml", "/srv/boats/vendor/lib.py"),
 )  # fmt: skip
-
-
-def test_a_long_instruction_with_several_outputs_and_a_service_is_read_whole_as_a_reader_sees_it():
-    spec = read_spec(TASK, BOATS)
-    assert all(file.located for file in spec.files) and [(file.path, file.exists) for file in spec.files] == [
-        ("tests/test_slots.py", True), ("boats/slots.py", True), ("out/2024.csv", False), ("out/summary.json", False),
-        ("report.sh", True), ("config/boats.toml", True),
-    ]  # fmt: skip
-    assert [signature.head for signature in spec.signatures] == ["def free_slots(day, boats=None):"]
-    assert [(one.call, one.expected) for one in spec.calls] == [("free_slots(3, [])", "[]")]
-    assert [(run.command, run.output) for run in spec.runs] == [
-        ("./report.sh 2", "2 boats\n"), ("./report.sh 0", "no boats\n"), ("./report.sh 1", "1 boat\n"),
-    ]  # fmt: skip
-    health = "The service has to answer `GET /health` with status 200, and `/api/bookings` with a JSON list."
-    assert {"It stopped working after the last release.", health, "port | `boats.toml`"} <= set(spec.sentences)
-    assert spec.sentence_with("free_slots(3, [])") == "For example `free_slots(3, [])` returns `[]`."
 
 
 def test_sentences_items_rows_and_code_lines_come_in_order_and_are_found_whatever_quotes_they_use():

@@ -28,14 +28,6 @@ def test_a_session_tells_what_each_command_prints(block: str, expected: list[tup
     assert shown(f"Write `x.sh`.\n\n{F}\n{block}\n{F}\n\nThat is all.") == [(one, "", out) for one, out in expected]
 
 
-@pytest.mark.parametrize(
-    "block",
-    ["#!/bin/sh\necho 1", "# a comment\nx = 1", "ls\n3", "> quoted text\nmore", "price: $ 5\n6", "$ x <name>\n3"],
-)
-def test_what_is_no_session_is_no_run(block: str) -> None:
-    assert shown(f"Write `x.sh`, a script.\n\n{F}\n{block}\n{F}") == []
-
-
 def test_an_output_that_is_cut_remarked_upon_or_depends_on_an_earlier_command_is_left_open():
     assert shown(f"{F}\n$ sh x.sh 90\n1\n2\n...\n90\n{F}") == [("sh x.sh 90", "", None)]
     assert shown(f"{F}\n$ sh x.sh 90\n1  # the first\n{F}") == [("sh x.sh 90", "", None)]
@@ -68,24 +60,22 @@ def test_inputs_and_outputs_are_paired(text: str) -> None:
     f"{F}python\nInput: 1\nOutput: 2\n{F}",
     "Input format: `a b`\nOutput format: `c`",
     "| Input | Meaning |\n|---|---|\n| `7 8` | `56` |",
+    *(f"{F}\n{block}\n{F}" for block in ("#!/bin/sh\necho 1", "# a comment\nx = 1", "ls\n3", "> quoted text\nmore",
+                                       "price: $ 5\n6", "$ x <name>\n3")),
+    "`sh x.sh a` prints `b` followed by a dot.", "`sh x.sh a` prints the `b`.", "`sh x.sh FILE...` prints `b`.",
+    "`sh x.sh <name>` prints `b`.", "`other` prints `b`.", "`python3 x.py` → `out/a.json`.",
 ])  # fmt: skip
-def test_a_description_of_input_and_output_is_no_run(text: str) -> None:
+def test_what_is_no_session_and_only_describes_input_output_or_a_command_is_no_run(text: str) -> None:
     assert shown(f"Write a program.\n\n{text}") == []
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("`sh x.sh a` prints `b`.", [("sh x.sh a", "", "b\n")]),
-    ("For example `./x 3 4` → `12`, and so on.", [("./x 3 4", "", "12\n")]),
-    ("`python3 /app/x.py -n 3` should print `a  b`", [("python3 /app/x.py -n 3", "", "a  b\n")]),
-    ("Build `/app/tool.pl`. Then `tool.pl 3` prints `9`.", [("tool.pl 3", "", "9\n")]),
-    ("`echo 3 | sh x.sh` prints `9`.", [("echo 3 | sh x.sh", "", "9\n")]),
-    ("| Command | Output |\n|---|---|\n| `sh x.sh 3` | `9` |", [("sh x.sh 3", "", "9\n")]),
-    ("`sh x.sh a` prints `b` followed by a dot.", []),
-    ("`sh x.sh a` prints the `b`.", []),
-    ("`sh x.sh FILE...` prints `b`.", []),
-    ("`sh x.sh <name>` prints `b`.", []),
-    ("`other` prints `b`.", []),
-    ("`python3 x.py` → `out/a.json`.", []),
+@pytest.mark.parametrize(("text", "run"), [
+    ("`sh x.sh a` prints `b`.", ("sh x.sh a", "", "b\n")),
+    ("For example `./x 3 4` → `12`, and so on.", ("./x 3 4", "", "12\n")),
+    ("`python3 /app/x.py -n 3` should print `a  b`", ("python3 /app/x.py -n 3", "", "a  b\n")),
+    ("Build `/app/tool.pl`. Then `tool.pl 3` prints `9`.", ("tool.pl 3", "", "9\n")),
+    ("`echo 3 | sh x.sh` prints `9`.", ("echo 3 | sh x.sh", "", "9\n")),
+    ("| Command | Output |\n|---|---|\n| `sh x.sh 3` | `9` |", ("sh x.sh 3", "", "9\n")),
 ])  # fmt: skip
-def test_a_span_that_prints_another_is_a_run(text: str, expected: list[tuple[str, str, str | None]]) -> None:
-    assert shown(text) == expected
+def test_a_span_that_prints_another_is_a_run(text: str, run: tuple[str, str, str]) -> None:
+    assert shown(text) == [run]

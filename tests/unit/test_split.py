@@ -66,7 +66,7 @@ def test_broken_tasks_are_on_no_side_and_too_few_are_refused(tmp_path: Path) -> 
         make_split(tmp_path, seed=1, fraction=1.5)
 
 
-def test_a_holdout_may_be_named_by_the_last_part_and_is_fixed_as_any_other(dataset: Path) -> None:
+def test_a_holdout_may_be_named_by_the_last_part_faults_or_not_and_is_fixed_as_any_other(dataset: Path) -> None:
     make_task(dataset, "twin", instruction="Task 3.\n")
     make_task(dataset, "whole", toml=TOML + '[task]\nname = "some/whole"\n', instruction="Whole.\n")
     with pytest.raises(DatasetError, match=r"no task, or several, of the name t98, t99$"):
@@ -77,9 +77,7 @@ def test_a_holdout_may_be_named_by_the_last_part_and_is_fixed_as_any_other(datas
     for other in ({"holdout": ["t03"]}, {"seed": 0}):
         with pytest.raises(DatasetError, match=r"another split \(named"):
             make_split(dataset, **other)  # type: ignore[arg-type]
-
-
-def test_a_named_task_with_faults_stays_held_out_once_it_is_mended(dataset: Path) -> None:
+    (dataset / "split.json").unlink()
     make_task(dataset, "broken", toml="[")
     split = make_split(dataset, holdout=["broken", "t00"])
     assert split.holdout["broken"] == "" and set(split.holdout) == {"broken", "t00"}

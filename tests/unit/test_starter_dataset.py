@@ -13,7 +13,6 @@ TASKS = sorted(path for path in STARTER.iterdir() if (path / "task.toml").is_fil
 KINDS = {"python": 24, "regex": 5, "data": 6, "shell": 6, "c": 5}
 """Category → the fewest tasks of it."""
 SHARED = ("child.py", "conftest.py", "test.sh")
-every_task = pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
 
 
 def test_there_are_at_least_48_tasks_of_every_kind_and_exactly_eight_mixed_ones_are_the_demo():
@@ -26,10 +25,11 @@ def test_there_are_at_least_48_tasks_of_every_kind_and_exactly_eight_mixed_ones_
     assert len({one["category"] for one in demo}) >= 4
 
 
-@every_task
-def test_each_task_has_at_least_six_hidden_tests(task):
+@pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
+def test_each_task_has_six_hidden_tests_that_run_the_submission_only_in_child_processes_and_one_source_of_helpers(task):
     """One a function, or one a parameter where the parameters are a literal."""
-    body = ast.parse((task / "tests" / "test_outputs.py").read_text()).body
+    text = (task / "tests" / "test_outputs.py").read_text()
+    body = ast.parse(text).body
     lists = {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)
              and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.List)}  # fmt: skip
     count = 0
@@ -39,20 +39,11 @@ def test_each_task_has_at_least_six_hidden_tests(task):
             listed = [lists[one.id] if isinstance(one, ast.Name) else one for one in given]
             count += len(listed[0].elts) if listed else 1
     assert count >= 6
-
-
-@every_task
-def test_the_hidden_tests_run_the_submission_only_in_child_processes(task):
-    text = (task / "tests" / "test_outputs.py").read_text()
     imported = {name for node in ast.walk(ast.parse(text))
                 for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
                              if isinstance(node, ast.ImportFrom) else [])}  # fmt: skip
     assert "child" in imported and imported <= {"child", "csv", "io", "json", "pytest", "re"}
     assert not re.search(r"\b(?:exec|eval|__import__)\s*\(", text)
-
-
-@every_task
-def test_helper_and_test_script_have_one_source_for_all_tasks_and_all_parse_as_python_3_9(task):
     assert {path.name for path in (STARTER / "shared-tests").iterdir()} - {"__pycache__"} == set(SHARED)
     for name in SHARED:
         assert str((task / "tests" / name).readlink()) == f"../../shared-tests/{name}"

@@ -5,7 +5,7 @@ from itertools import combinations
 from math import comb
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.statistics import estimators
@@ -16,24 +16,6 @@ from tests.fakes import simulated_sweeps as simulated
 def test_wilson_gives_the_known_intervals(passes: int, n: int, low: float, high: float) -> None:
     estimate = estimators.wilson(passes, n)
     assert (round(estimate.low or 0, 3), round(estimate.high or 0, 3)) == (low, high)
-
-
-@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_stays_within_0_and_1_and_holds_the_share(case: tuple[int, int]) -> None:
-    passes, n = case
-    estimate = estimators.wilson(passes, n)
-    assert estimate.low is not None and estimate.high is not None
-    assert 0 <= estimate.low <= passes / n <= estimate.high <= 1 and estimate.high > estimate.low
-
-
-def test_a_rate_has_wilsons_interval_and_repeats_count_as_many_trials_as_their_tasks_differ() -> None:
-    assert estimators.rate([[1.0]] * 6 + [[0.0]] * 14) == estimators.wilson(6, 20)
-    # 20 tasks, wholly passed or wholly failed: ten repeats of each add nothing, and the interval must not shrink.
-    repeated = estimators.rate([[1.0] * 10] * 6 + [[0.0] * 10] * 14)
-    assert repeated.low is not None and repeated.high is not None and repeated.value == pytest.approx(0.3)
-    assert repeated.high - repeated.low > 0.3
-    naive = estimators.wilson(60, 200)
-    assert repeated.high - repeated.low > 2 * ((naive.high or 0) - (naive.low or 0))
 
 
 @pytest.mark.parametrize("spread", simulated.SPREADS.values())
@@ -60,15 +42,12 @@ def test_pass_at_k_equals_the_share_of_subsets_that_hold_a_success(case: tuple[i
     assert estimators.best_at_k(passed, passed, k) == pytest.approx(expected)
 
 
-def test_best_at_k_averages_over_ties_and_lies_between_mean_and_oracle() -> None:
+def test_best_at_k_averages_over_ties_and_efficiency_is_unknown_where_nothing_can_be_selected() -> None:
     passed = [True, False, False, True]
     assert estimators.best_at_k(passed, [0.0] * 4, 2) == pytest.approx(0.5)
     best = estimators.best_at_k(passed, [0.9, 0.5, 0.5, 0.4], 3)
     assert 0.5 < best < estimators.pass_at_k(4, sum(passed), 3) == 1.0
     assert estimators.selection_efficiency(best, 0.5, 1.0) == pytest.approx((best - 0.5) / 0.5)
-
-
-def test_selection_efficiency_is_unknown_where_nothing_can_be_selected() -> None:
     assert estimators.selection_efficiency(1.0, 1.0, 1.0) is None
     assert estimators.selection_efficiency(None, 0.2, 0.5) is None
     assert estimators.selection_efficiency(0.2, 0.4, 0.8) == pytest.approx(-0.5)
@@ -79,13 +58,7 @@ def test_on_single_trials_sign_flip_and_mcnemar_agree(differences: list[float]) 
     exact = estimators.mcnemar(differences.count(1.0), differences.count(-1.0))
     assert estimators.sign_flip(differences) == pytest.approx(exact)
     assert estimators.sign_flip([1.0] * 40, draws=100) == 1 / 101, "never 0"
-
-
-@settings(max_examples=30)
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(0, 3))
-def test_sign_flip_does_not_care_which_side_is_which(differences: list[float], seed: int) -> None:
-    p = estimators.sign_flip(differences, seed=seed, draws=500)
-    assert 0 < p <= 1 and p == pytest.approx(estimators.sign_flip([-d for d in differences], seed=seed, draws=500))
+    assert estimators.sign_flip([1.0] * 15 + [-1.0] * 8) == pytest.approx(estimators.mcnemar(15, 8), abs=0.01)
 
 
 def test_a_paired_comparison_uses_common_tasks_only() -> None:
@@ -117,23 +90,19 @@ def test_a_few_discordant_pairs_leave_zero_inside_the_interval_and_no_difference
 
 
 @pytest.mark.parametrize(("tasks", "seeds", "effect"), [(20, 1, 0.38), (20, 3, 0.23), (89, 1, 0.16), (89, 5, 0.08)])
-def test_the_minimal_detectable_effect_matches_the_published_table(tasks: int, seeds: int, effect: float) -> None:
+def test_the_minimal_detectable_effect_matches_the_published_table_and_too_few_tasks_show_none(
+    tasks: int, seeds: int, effect: float
+) -> None:
     assert estimators.minimal_detectable_effect(tasks, seeds) == pytest.approx(effect, abs=0.005)
-
-
-def test_too_few_tasks_can_show_no_effect_at_all() -> None:
     assert estimators.minimal_detectable_effect(estimators.FEWEST_TASKS - 1) is None
     assert estimators.mcnemar(estimators.FEWEST_TASKS - 1, 0) > 0.05 > estimators.mcnemar(estimators.FEWEST_TASKS, 0)
 
 
-def test_the_a_a_check_rarely_raises_an_alarm_and_needs_repeats() -> None:
+def test_the_a_a_check_rarely_raises_an_alarm_needs_repeats_and_takes_many_tasks_together() -> None:
     chance = random.Random(3)
     groups = [[float(chance.random() < 0.4) for _ in range(6)] for _ in range(20)]
     alarms = estimators.false_alarm_rate(groups, repeats=100)
     assert alarms is not None and alarms <= 0.12 and estimators.false_alarm_rate([[1.0], [0.0]]) is None
-
-
-def test_the_check_of_many_tasks_takes_no_longer_than_that_of_a_few() -> None:
     began = time.process_time()
     assert estimators.false_alarm_rate([[1.0, 0.0], [1.0, 1.0, 0.0]] * 20_000) is not None
     assert time.process_time() - began < 10, "minutes where each sign of each task is drawn by itself"

@@ -120,13 +120,13 @@ def test_what_changes_nothing_makes_no_other_candidate_and_what_changes_somethin
 
 
 def test_names_that_are_no_utf_8_are_told_in_escapes_and_many_empty_folders_in_a_moment():
-    folders = [Member(f"/srv/{number}", "folder") for number in range(20_000)]
+    folders = [Member(f"/srv/{number}", "folder") for number in range(10_000)]
     odd = [Member("/app/\udcff", "file", data=b"x"), Member("/app/l", "link", target="\udcfe"), *folders]
     started = time.monotonic()
     files = _state(pack(odd, ["/app/\udcfd"]).tar, "/app/").files
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 15
     assert "a file of 1 bytes" in files["\\udcff"] and "a link to \\udcfe" in files["l"] and "\\udcfd" in files
-    assert len(files) == 20_003 and json.dumps(files).isascii()
+    assert len(files) == 10_003 and json.dumps(files).isascii()
 
 
 def test_half_a_character_in_an_answer_is_told_in_an_escape():

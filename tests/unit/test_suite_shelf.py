@@ -1,7 +1,4 @@
 import asyncio
-import gc
-
-import pytest
 
 from hc_ray.domain.suite import Suite
 from hc_ray_actors import suite_shelf
@@ -9,34 +6,28 @@ from hc_ray_actors.suite_shelf import SuiteShelf
 
 
 async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_or_below_its_limit(monkeypatch):
-    monkeypatch.setattr(suite_shelf, "SUITES", 2)
-    made: list[str] = []
-    go = asyncio.Event()
-    shelf = SuiteShelf()
+    go, made = asyncio.Event(), list[str]()
 
-    def writer(key: str, *, slow: bool = False):  # type: ignore[no-untyped-def]
+    def obtain(shelf: SuiteShelf, key: str) -> asyncio.Future[Suite]:
         async def write() -> Suite:
             made.append(key)
-            if slow:
+            if key == "slow":
                 await go.wait()
             return Suite(key=key)
 
-        return write
+        return asyncio.ensure_future(shelf.obtain(key, write))
 
-    waiting = asyncio.ensure_future(shelf.obtain("slow", writer("slow", slow=True)))
-    await asyncio.sleep(0)
-    for key in ("a", "b", "a", "c", "b"):
-        assert (await shelf.obtain(key, writer(key))).key == key
-    also = asyncio.ensure_future(shelf.obtain("slow", writer("slow", slow=True)))
-    await asyncio.sleep(0)
-    go.set()
-    assert (await waiting).key == (await also).key == "slow" and made[0] == "slow" and made.count("slow") == 1
-    assert made.count("a") <= 2 and made.count("c") == 1 and len(made) < 7
-    monkeypatch.setattr(suite_shelf, "SUITES", 4)
-    shelf, made[:] = SuiteShelf(), []
-    for key in "abcabcdabcd":
-        await shelf.obtain(key, writer(key))
-    assert made == ["a", "b", "c", "d"]
+    for limit, keys, written in ((3, "abacab", "abcb"), (4, "abcabc", "abc")):
+        monkeypatch.setattr(suite_shelf, "SUITES", limit)
+        shelf, made[:] = SuiteShelf(), []
+        go.clear()
+        slow = [obtain(shelf, "slow")]
+        for key in keys:
+            assert (await obtain(shelf, key)).key == key
+        slow.append(obtain(shelf, "slow"))
+        await asyncio.sleep(0)
+        go.set()
+        assert [(await one).key for one in slow] == ["slow"] * 2 and made == ["slow", *written]
 
 
 async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it(monkeypatch):
@@ -51,25 +42,3 @@ async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it
 
     for key in ("a", "b", "a", "b"):
         assert (await shelf.obtain(key, lambda key=key: make(key))).key == key  # type: ignore[misc]
-
-
-async def test_a_suite_that_fails_when_nobody_waits_any_more_troubles_nobody():
-    troubled: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: troubled.append(context))
-    shelf, go = SuiteShelf(), asyncio.Event()
-
-    async def fails() -> Suite:
-        await go.wait()
-        raise RuntimeError("the engine has gone")
-
-    waiting = asyncio.ensure_future(shelf.obtain("a", fails))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    go.set()
-    await asyncio.sleep(0)
-    del shelf, waiting
-    gc.collect()
-    await asyncio.sleep(0)
-    assert troubled == []

@@ -97,9 +97,11 @@ def test_every_set_of_testers_has_a_suite_and_a_tester_a_name_by_model_server_or
     config = with_testers(SweepConfig(), "tiny, local,big@http://127.0.0.1:1/v1,a.b:c")
     kinds = [(engine.kind, engine.label) for engine in config.roles.values()]
     assert kinds == [("embedded", "tiny"), ("embedded", EngineConfig().label), ("openai", "big"), ("scripted", "a.b:c")]
-    for names in (" ,", "a,b,c,d,e"):
+    for names, listed in ((" ,", []), ("a,b,c,d,e", [{}] * 5)):
         with pytest.raises(ConfigError, match="name 1 to 4 testers"):
             with_testers(SweepConfig(), names)
+        with pytest.raises(ValueError, match="1 to 4"):
+            SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
 def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(tmp_path: Path) -> None:
@@ -109,12 +111,6 @@ def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(
     assert labels == {"tester": "small", "tester_2": "a:b", "solver": "s"}
     known = together({"tester": writer("x", "1"), "tester_2": writer("y", "2"), "solver": writer("z", "3")})
     assert set(known) == {"tester", "solver"} and [one.label for one in known["tester"].others] == ["y"]
-
-
-@pytest.mark.parametrize("listed", [[], [{}] * 5])
-def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str, str]]) -> None:
-    with pytest.raises(ValueError, match="1 to 4"):
-        SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
 def test_a_reader_sees_what_was_understood_and_of_an_older_suite_what_it_has():

@@ -14,7 +14,7 @@ from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.domain import filetree
 from hc_ray.domain.candidate import DELETED
-from tests.fakes.tars import Member, make_tar, member
+from tests.fakes.tars import make_tar, member
 
 SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python3.11/site-packages"
 DEBIAN = Image(
@@ -43,12 +43,6 @@ DEBIAN = Image(
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
 
-def sparse(name: str) -> Member:
-    """A file without content that says to be 1 TiB of hole."""
-    says = {"size": str(1 << 40), "numblocks": "0", "map": "0,0"}
-    return member(name, pax_headers={f"GNU.sparse.{key}": value for key, value in says.items()})
-
-
 def sorted_out(tar: bytes, image: Image = DEBIAN, mentioned: Mentions = SHELL) -> Carried:
     return sort_out(tar, read_contents(tar), image, mentioned)
 
@@ -72,7 +66,8 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "",
     pytest.param(gzip.compress(make_tar({"app/x": ""})), id="compressed"),
     make_tar({}, deleted=("/",)),
     make_tar({"/app/" + "d/" * 300 + "file": "x"}),
-    make_tar({}, sparse("app/big")),
+    make_tar({}, member("app/big", pax_headers={"GNU.sparse.size": str(1 << 40), "GNU.sparse.numblocks": "0",
+                                                "GNU.sparse.map": "0,0"})),  # 1 TiB of hole
 ])  # fmt: skip
 def test_a_submission_that_no_difference_looks_like_is_refused(tar):
     with pytest.raises(Refused):
@@ -245,11 +240,8 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/u
 
 @pytest.mark.parametrize(("path", "before", "after", "expected"), [
     ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + "evil:x:²:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{'1' * 5000}:0::/root:/bin/sh\n", "tampered"),
-    ("/etc/passwd", PASSWD, PASSWD + f"evil:x:{1 << 32}:0::/root:/bin/sh\n", "tampered"),
+    *(("/etc/passwd", PASSWD, PASSWD + f"evil:x:{number}:0::/root:/bin/sh\n", "tampered")
+      for number in ("0", "00", "²", "1" * 5000, 1 << 32)),
     ("/etc/passwd", PASSWD, PASSWD.rstrip() + "\fme:x:101:103::/:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
     ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),

@@ -44,6 +44,8 @@ async def test_the_next_grading_of_a_task_looks_into_the_sandbox_that_waits_and_
     assert await of(place).ask(asked) is first
     assert await of(place, "two").ask(asked) is not first
     assert await of(Place()).ask(asked) is not first
+    boxes = [await of(place, f"task-{number}").ask(asked) for number in range(IDLE + 2)]
+    assert place.open == {*boxes[2:]}, "those that were graded last"
 
 
 async def test_one_that_ended_while_it_waited_is_replaced_and_one_whose_look_fails_waits_no_more():
@@ -70,9 +72,3 @@ async def test_of_two_gradings_at_once_each_has_its_own_and_both_wait_for_the_ne
     outer, inner = await of(place).ask(both)
     assert outer is not inner and place.open == {outer, inner}
     assert {*await of(place).ask(both)} == {outer, inner} and place.made == 2
-
-
-async def test_of_many_tasks_those_that_were_graded_last_wait():
-    place = Place()
-    boxes = [await of(place, f"task-{number}").ask(asked) for number in range(IDLE + 2)]
-    assert place.open == {*boxes[2:]}

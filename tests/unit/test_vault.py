@@ -24,12 +24,14 @@ def digest_of_task(folder: Path, tmp_path: Path) -> str:
     return task.digest
 
 
-def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path, roots):
+def test_the_public_half_holds_no_byte_of_tests_or_solution_and_no_canary(tmp_path, roots):
     make_task(tmp_path / "set", environment={"data/input.csv": "a,b\n"},
+              instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION,
               tests={"test.sh": "# SECRET-A\n", "data/x.txt": "SECRET-B"},
               solution={"solve.sh": "# SECRET-C\n"})  # fmt: skip
     sealed = vault.seal(tmp_path / "set", *roots)
     (task,) = sealed.tasks
+    assert task.instruction == INSTRUCTION
     public = roots[0] / task.digest
     names = {path.relative_to(public).as_posix() for path in public.rglob("*") if path.is_file()}
     assert names == {"task.json", "instruction.md", "environment/Dockerfile", "environment/data/input.csv"}
@@ -65,25 +67,18 @@ def test_the_public_half_is_readable_by_everybody_under_any_umask(tmp_path, root
         assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() or path.suffix == ".sh" else 0o644), path
 
 
-def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path):
+def test_the_public_digest_ignores_name_tags_spelling_and_everything_sealed_and_no_executable_bit(tmp_path):
     one = make_task(tmp_path / "1", "one")
     toml = TOML.replace('["made"]', '["other"]').replace(
         "[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 5"
     )
+    old = toml.replace('schema_version = "1.1"', 'version = "1.0"').replace("memory_mb = 512", 'memory = "512M"')
     two = make_task(
-        tmp_path / "2", "two", toml='[task]\nname = "org/other"\n' + toml.replace('schema_version = "1.1"\n', ""),
+        tmp_path / "2", "two", toml=old + '[task]\nname = "org/other"\n',
         tests={"test.sh": "exit 0\n"}, solution={"solve.sh": "true\n"},
     )  # fmt: skip
     assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
-
-
-def test_two_spellings_of_one_task_have_one_digest_and_an_executable_bit_another(tmp_path):
-    old = TOML.replace('schema_version = "1.1"', 'version = "1.0"').replace("memory_mb = 512", 'memory = "512M"')
-    assert old != TOML
-    one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", toml=old)
-    assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
-    one, two = (make_task(tmp_path / n, environment={"f.txt": "x"}) for n in "12")
-    (two / "environment/f.txt").chmod(0o755)
+    (two / "environment/Dockerfile").chmod(0o755)
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
@@ -107,12 +102,6 @@ def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path, roots):
         (folder / part / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"x")
         (folder / part / ".DS_Store").write_bytes(b"x")
     assert vault.seal(tmp_path / "set", *roots) == first
-
-
-def test_canary_comments_are_no_part_of_an_instruction(tmp_path, roots):
-    make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
-    (task,) = vault.seal(tmp_path / "set", *roots).tasks
-    assert task.instruction == INSTRUCTION
 
 
 def test_one_bad_task_never_hides_the_others(tmp_path, roots):
@@ -158,23 +147,17 @@ def test_a_compose_file_is_what_harbor_takes_for_one(tmp_path, roots):
     assert taken == {"docker-compose.yaml": True, "docker-compose.yml": False, "compose.yaml": False}
 
 
-def test_a_key_that_nobody_reads_is_told_in_the_plan_with_the_tasks_that_it_stands_in(tmp_path, roots):
+def test_a_plan_names_tasks_with_a_key_that_nobody_reads_and_those_without_a_reference_solution(tmp_path, roots):
     for name in ("a", "b"):
         make_task(tmp_path / "set", name, toml=TOML + "[enviroment]\n", instruction=f"{name}.\n")
+    shutil.rmtree(tmp_path / "set" / "a" / "solution")
     sealed = vault.seal(tmp_path / "set", *roots)
     assert len(sealed.tasks) == 2
     says = "enviroment is unknown to hc-ray, which ignores it: did you mean environment?"
     notes = _notes(SweepConfig(), None, sealed, sealed.tasks)
     assert f"task.toml of a, b: {says}" in notes
     assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed, sealed.tasks[:1])
-
-
-def test_a_plan_names_the_tasks_whose_tests_no_reference_solution_is_known_to_pass(tmp_path, roots):
-    for name in ("a", "b"):
-        make_task(tmp_path / "set", name, instruction=f"{name}.\n")
-    shutil.rmtree(tmp_path / "set" / "a" / "solution")
-    sealed = vault.seal(tmp_path / "set", *roots)
-    (note,) = (one for one in _notes(SweepConfig(), None, sealed, sealed.tasks) if "reference" in one)
+    (note,) = (one for one in notes if "reference" in one)
     assert "the tests of a can pass" in note
 
 

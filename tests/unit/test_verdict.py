@@ -39,14 +39,12 @@ def report(reward: bytes | None = b"1\n", witness: list[Any] = GOOD, **more: Any
 
 
 def submission(files: dict[str, str]) -> Submission:
-    return oracle.make_submission(_TASK, make_tar(files), "trial")
-
-
-_TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
+    task = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
+    return oracle.make_submission(task, make_tar(files), "trial")
 
 
 @pytest.mark.parametrize(("json_file", "text_file", "expected"), [
-    (None, b"1", 1.0),
+    (None, b"1", 1.0), (None, None, None),
     (None, b" 0.5 \n", 0.5),
     (None, b"0", 0.0),
     (b'{"reward": 1}', b"0", 1.0),
@@ -55,25 +53,19 @@ _TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfil
 ])  # fmt: skip
 def test_rewards_are_read_as_harbor_reads_them(json_file, text_file, expected):
     rewards = read_rewards(json_file, text_file)
-    assert rewards is not None and headline(rewards) == expected
+    assert (rewards and headline(rewards)) == expected
 
 
 @pytest.mark.parametrize(("json_file", "text_file"), [
     (None, b""), (None, b"yes"), (None, b"nan"), (None, b"inf"), (None, b"\xff"), (None, b"1 1"),
-    (b'{"reward": null}', b"1"),
+    (b'{"reward": null}', b"1"), (b'{"a": 1, "b": 1}', b"1"),
     (b"", b"1"), (b"{", b"1"), (b"1", b"1"), (b"[1]", b"1"), (b"{}", b"1"), (b'{"reward": true}', b"1"),
     (b'{"reward": "1"}', b"1"), (b'{"reward": NaN}', b"1"), (b'{"reward": 1e999}', b"1"),
     (b'{"reward": 1' + b"0" * 400 + b"}", b"1"), pytest.param(b"[" * 100000, b"1", id="deep"),
 ])  # fmt: skip
 def test_malformed_rewards_are_no_rewards_and_json_is_not_passed_over(json_file, text_file):
     with pytest.raises(Malformed):
-        read_rewards(json_file, text_file)
-
-
-def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
-    assert read_rewards(None, None) is None
-    with pytest.raises(Malformed):
-        headline({"a": 1.0, "b": 1.0})
+        headline(read_rewards(json_file, text_file))
 
 
 @pytest.mark.parametrize(("given", "mentions", "cause", "witness"), [
@@ -88,20 +80,13 @@ def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
     ({"error": "no shell"}, True, "verifier_lost", "absent"),
     (report(witness=[]), False, "passed", "none"),
     (report(witness=[]), True, "witness_absent", "absent"),
-    (report(witness=[LOADED]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start()]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, end()]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end("other")]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(), end()]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(passed=0, exit=5)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(failed=1)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(errors=1)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(exit=2)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), end(passed=10**400)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[*GOOD, {"type": "garbled"}]), True, "witness_disagrees", "disagrees"),
     (report(witness=[*GOOD, start("t"), end("t", passed=0, exit=5)]), True, "passed", "agrees"),
-    (report(witness=[*GOOD, start("t"), end("t", failed=1, exit=1)]), True, "witness_disagrees", "disagrees"),
-    (report(witness=[LOADED, start(), {"type": "end", "session": "s"}]), True, "witness_disagrees", "disagrees"),
+    *((report(witness=[LOADED, *told]), True, "witness_disagrees", "disagrees") for told in (
+        [], [start()], [end()], [start(), end("other")], [start(), end(), end()], [start(), end(passed=0, exit=5)],
+        [start(), end(failed=1)], [start(), end(errors=1)], [start(), end(exit=2)], [start(), end(passed=10**400)],
+        [start(), end(), {"type": "garbled"}], [start(), end(), start("t"), end("t", failed=1, exit=1)],
+        [start(), {"type": "end", "session": "s"}],
+    )),
     (report(witness=[LOADED, *GOOD]), False, "passed", "agrees"),
 ])  # fmt: skip
 def test_a_reward_counts_only_if_the_witness_bears_it_out(given, mentions, cause, witness):
@@ -164,12 +149,9 @@ async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscore
         await verify.grade(task, None, sealed_root=root / "nowhere", place=MemoryPlace(answering(None)))
 
 
-def test_a_verdict_that_names_files_can_be_stored_whatever_their_bytes_are():
+def test_a_verdict_that_names_files_can_be_stored_and_has_a_digest_whatever_their_bytes_are():
     verdict = Verdict(passed=False, cause="tampered", left_behind=("/app/\udcff.txt",), detail="\udc80")
     assert Verdict.model_validate_json(verdict.model_dump_json()).left_behind == (r"/app/\udcff.txt",)
-
-
-def test_files_of_any_name_have_a_digest():
     assert digest_of({"/app/\udcff": ""}) != digest_of({"/app/\udcfe": ""})
 
 
