@@ -1,4 +1,7 @@
 import asyncio
+import gc
+
+import pytest
 
 from hc_ray.domain.suite import Suite
 from hc_ray_actors import suite_shelf
@@ -42,3 +45,25 @@ async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it
 
     for key in ("a", "b", "a", "b"):
         assert (await shelf.obtain(key, lambda key=key: make(key))).key == key  # type: ignore[misc]
+
+
+async def test_a_suite_that_fails_when_nobody_waits_any_more_troubles_nobody():
+    troubled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: troubled.append(context))
+    shelf, go = SuiteShelf(), asyncio.Event()
+
+    async def fails() -> Suite:
+        await go.wait()
+        raise RuntimeError("the engine has gone")
+
+    waiting = asyncio.ensure_future(shelf.obtain("a", fails))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go.set()
+    await asyncio.sleep(0)
+    del shelf, waiting
+    gc.collect()
+    await asyncio.sleep(0)
+    assert troubled == []

@@ -1,11 +1,13 @@
 import io
+import re
 
 import pytest
+from rich.console import Console
 
 from hc_ray.domain import events
 from hc_ray.reports import terminal
 from hc_ray.reports.page import Section, printable
-from hc_ray.reports.progress import SweepState
+from hc_ray.reports.progress import SweepState, clock
 from hc_ray.reports.terminal import Progress, say, table, tell, waiting
 from tests.fakes.screen import drawn, said
 
@@ -85,7 +87,7 @@ def test_errors_are_always_told_and_actions_if_asked_for():
 
 def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_what_is_done():
     now = Clock()
-    progress = Progress(5, stream=io.StringIO(), estimated_seconds=7500, now=now)
+    progress = Progress(5, stream=io.StringIO(), estimated_seconds=600, now=now)
     now.time = 7
     progress.emit(events.PostState(kind="sandbox_slot", node="a", state="starting"))
     assert "starting engines and sandboxes, 7 s" in drawn(progress)
@@ -94,7 +96,7 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "starting engines" not in drawn(progress)
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
     text = drawn(progress)
-    for part in ("hc (wide)", "0/5 trials", "75%", "self-tests of c0.1: 3/4", "about 2 h 05 min left"):
+    for part in ("hc (wide)", "0/5 trials", "75%", "self-tests of c0.1: 3/4", "about 10 min 00 s left"):
         assert part in text
     now = Clock()
     progress = Progress(1, stream=io.StringIO(), now=now)
@@ -123,6 +125,48 @@ def test_what_is_waited_for_is_told_with_the_time_that_it_takes(monkeypatch):
     with waiting("asking the meta-reasoner", stream=stream, now=now):
         now.time = 79
     assert "…" not in stream.getvalue() and "asking the meta-reasoner, 4 s" in stream.getvalue()
+
+
+class Window:
+    """A terminal of so many columns, which folds long lines anew when it is narrowed; of what it is sent it knows text,
+    line ends, and how to go up and erase a line."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.lines = columns, [""]
+
+    def take(self, sent: str) -> None:
+        for part in re.findall(r"\x1b\[[\d;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", sent):
+            if part.endswith("A"):
+                self.lines.pop()
+            elif part.endswith("K"):
+                self.lines[-1] = ""
+            elif part == "\n":
+                self.lines.append("")
+            elif not part.startswith(("\x1b", "\r")):
+                self.lines[-1] += part
+
+    def narrow(self, columns: int) -> None:
+        self.columns = columns
+        folded = [[line[at : at + columns] for at in range(0, len(line) or 1, columns)] for line in self.lines]
+        self.lines = [part for parts in folded for part in parts]
+
+
+def test_a_window_that_is_narrowed_keeps_no_rest_of_an_earlier_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "_console", lambda stream: Console(file=stream, force_terminal=True, width=80))
+    stream, window = io.StringIO(), Window(80)
+    progress = Progress(5, stream=stream, estimated_seconds=600)
+    with progress:
+        progress.emit(started("a-task-with-a-long-name", "a-long-config"))
+        for columns in (80, 60, 41):
+            window.narrow(columns)
+            progress._console.width = columns
+            progress._live.refresh()
+            window.take(stream.getvalue())
+            stream.seek(stream.truncate(0))
+            shown = "\n".join(window.lines)
+            assert shown.count("trials") == shown.count("a-task") == shown.count("elapsed") == 1, shown
+            assert "none yet" in shown and "0 s" in window.lines[-1], shown
 
 
 def test_tokens_are_counted_as_answers_come_and_a_self_score_never_falls():
@@ -173,6 +217,19 @@ def test_a_table_without_room_leaves_out_its_spare_columns_from_the_last_on_and_
         head, *_ = lines = said(tell, section).splitlines()
         assert ("passes" in head, "seconds" in head) == (not left, left in ([], ["passes"])), lines
         assert [line.partition(": ")[2] for line in lines if "want of room" in line] == left
+
+
+def test_an_interval_stands_on_one_line_beside_a_text_that_folds(monkeypatch):
+    monkeypatch.setattr(terminal, "PLAIN_WIDTH", 53)
+    rows = [("hc", "wide: temperatures=[0.7,0.9], samples=8", "0.50 [0.22, 0.78]", "not measured")]
+    lines = said(table, ("agent", "config", "blind pass", "self-test pass"), rows).splitlines()
+    assert "0.50 [0.22, 0.78]" in lines[1] and "not measured" in lines[1] and "samples=8" in lines[-1]
+    assert max(map(len, lines)) <= 53
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
 
 
 def test_what_a_model_wrote_cannot_command_the_terminal() -> None:
