@@ -45,24 +45,17 @@ def test_a_node_is_shown_with_its_slots_its_engines_and_what_is_wrong_with_it():
     assert seen().engines == ["llama: 15.0 of 16 slots busy, 3.0 queued, 64 answer tokens/s"]
 
 
-def test_the_live_display_lists_nodes_where_there_are_several_or_one_is_in_trouble():
+def test_the_live_display_tells_what_waits_on_a_single_node_and_lists_several_or_one_in_trouble():
     progress = Progress(2, stream=io.StringIO())
     for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
         progress.emit(event)
     assert "node" not in drawn(progress)
+    for queued in (0, 30):
+        progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=queued))
+        assert ("sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)) is bool(queued)
     for event in EVENTS[2:]:
         progress.emit(event)
     assert "7.5 of 8, 2.5 queued" in drawn(progress) and "no answer from the Docker daemon" in drawn(progress)
-
-
-def test_on_a_single_node_the_live_display_tells_what_waits_for_a_slot():
-    progress = Progress(2, stream=io.StringIO())
-    for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
-        progress.emit(event)
-    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=0))
-    assert "sandboxes" not in drawn(progress)
-    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=30))
-    assert "sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)
 
 
 def test_status_tells_the_same_from_the_journal_of_which_it_reads_errors_alone_of_trials_that_are_done(tmp_path):
