@@ -1,5 +1,3 @@
-"""The monitor as a hook of Claude Code: events in, answers by its protocol out."""
-
 import json
 import subprocess
 from pathlib import Path

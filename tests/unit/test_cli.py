@@ -353,7 +353,5 @@ def test_a_command_whose_streams_are_closed_does_its_work_all_the_same(tmp_path)
 def test_a_command_in_a_folder_that_was_removed_says_so(tmp_path):
     command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m hc_ray sweep -a nop --dry-run"
     ended = ran("bash", "-c", command, cwd=tmp_path)
-    assert (ended.returncode, ended.stderr) == (
-        1,
-        "hc-ray: the folder that you are in was removed: go to another one\n",
-    )
+    assert ended.returncode == 1
+    assert ended.stderr == "hc-ray: the folder that you are in was removed: go to another one\n"

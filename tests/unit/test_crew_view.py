@@ -1,5 +1,3 @@
-"""What a display and ``status`` tell of nodes and their slots."""
-
 import asyncio
 import io
 import json

@@ -1,5 +1,3 @@
-"""Which of a task's images Docker has or can get, found out before the first trial."""
-
 import threading
 
 import pytest

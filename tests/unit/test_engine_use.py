@@ -1,15 +1,13 @@
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
-from hc_ray.domain.events import RAY_INSIDE, ProcessorUse
+from hc_ray.domain.events import RAY_INSIDE
 from hc_ray.machine import processor_use
-from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter, watch
+from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter
 from hc_ray.reports.engine_use import engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
 
@@ -121,15 +119,3 @@ def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
     assert meter.since() == {SANDBOXES: 40 / tick}
     assert meter.since() == {SANDBOXES: 20 / tick}
     assert meter.since() == {ORPHANS: 5 / tick}
-
-
-async def test_what_is_used_is_told_up_to_the_end():
-    told, ended, began = list[ProcessorUse](), asyncio.Event(), time.monotonic()
-    watching = asyncio.ensure_future(watch(told.append, ended))
-    await asyncio.sleep(0)
-    watched = time.monotonic()
-    await asyncio.sleep(0.1)
-    ended.set()
-    lasted = time.monotonic() - watched
-    await watching
-    assert lasted - 0.001 <= sum(use.seconds for use in told) <= time.monotonic() - began + 0.001

@@ -1,5 +1,3 @@
-"""What is seen of an untouched environment, and what a tester is shown of it."""
-
 import asyncio
 import json
 from contextvars import ContextVar
