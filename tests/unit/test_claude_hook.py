@@ -18,7 +18,6 @@ def event(command: object = "ls", **more: object) -> bytes:
 
 
 def hook(text: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """The real command."""
     return subprocess.run(
         command("monitor", "--hook", *words), input=text, capture_output=True, cwd=REPOSITORY, timeout=60
     )

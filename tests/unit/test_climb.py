@@ -18,16 +18,12 @@ SHORT = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, a
 
 
 class Recording(World):
-    """Keeps what it was asked to run."""
-
     def evaluate(self, cells, *, tokens):
         self.cells = [*getattr(self, "cells", ()), *cells]
         return super().evaluate(cells, tokens=tokens)
 
 
 class Written(MemoryStore):
-    """Keeps the order of what was written."""
-
     def __init__(self, before=()):
         super().__init__()
         self.order = []

@@ -45,10 +45,11 @@ CALLS = {
     AARCH64: {"keyctl": 219, "read": 63, "socket": 198, "prlimit": 261, "fcntl": [25], "memfd": 279, "setsid": 157},
     I386: {"keyctl": 288, "read": 3, "socket": 359, "prlimit": 340, "fcntl": [55, 221]},
 }  # fmt: skip
-OWN = [X86_64, AARCH64]
+on_all = pytest.mark.parametrize("arch", CALLS, ids=("x86_64", "aarch64", "i386"))
+on_our_own = pytest.mark.parametrize("arch", (X86_64, AARCH64), ids=("x86_64", "aarch64"))
 
 
-@pytest.mark.parametrize("arch", CALLS)
+@on_all
 def test_keyrings_uring_strange_sockets_limits_of_others_and_leases_on_files_are_refused_everywhere(arch):
     def said(*call):
         return verdict(arch, *call, counted=arch == I386)
@@ -62,7 +63,7 @@ def test_keyrings_uring_strange_sockets_limits_of_others_and_leases_on_files_are
         assert [said(fcntl, 3, command) for command in (1, 1024, 1025, 1030)] == [0, errno.EPERM, 0, 0]
 
 
-@pytest.mark.parametrize("arch", OWN)
+@on_our_own
 def test_memory_of_no_process_is_refused_where_nobody_counts_it(arch):
     memfd = CALLS[arch]["memfd"]
     assert verdict(arch, memfd) == errno.ENOSYS and verdict(arch, memfd, counted=True) == 0
@@ -84,7 +85,7 @@ def test_a_program_for_another_machine_is_ended_and_one_for_i386_runs_in_docker_
         program("riscv64", counted=True)
 
 
-@pytest.mark.parametrize("arch", OWN)
+@on_our_own
 def test_a_session_is_asked_for_and_nothing_else_changes(arch):
     setsid, keyctl = CALLS[arch]["setsid"], CALLS[arch]["keyctl"]
     assert (verdict(arch, setsid), verdict(arch, setsid, asking=True)) == (0, ASKED)

@@ -31,7 +31,6 @@ CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", cont
 
 @asynccontextmanager
 async def speaking(answer=echo_request, *, client=None, name="fake", **server):
-    """A server and one that asks it."""
     with EngineServer(answer, **server) as running:
         model = HttpModel(running.base_url, name, **{"backoff": 0.01, **(client or {})})
         yield running, model
