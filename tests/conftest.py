@@ -17,9 +17,9 @@ PROOFS = {
 }  # fmt: skip
 """Files of whole experiments (below boundary and e2e). They are marked ``proof``: `scripts/test --all` runs them with
 all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; a bare `scripts/test` leaves them
-out. CI runs by itself those that show what others build on or with: Harbor's, that of the page on Python, of Claude,
-and of images with a user of their own. Of hostile candidates a bare run tries bubblewrap's half,
-as a normal user (tests/contract/test_sandbox_as_user.py): what they take of the machine's memory is measured on the
+out. CI runs by itself those that show what others build on or with (.ci/run names them), and single tests elsewhere
+that are marked alike: the wheel's demo, non-interference in Docker, the sandbox suites as a normal user. The last tries
+bubblewrap's half of hostile candidates, too: what they take of the machine's memory is measured on the
 whole machine, where other tests run beside them."""
 
 

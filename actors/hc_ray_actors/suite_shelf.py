@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hc_ray.domain.suite import Suite
+from hc_ray.domain.waiting import result_of
 
 SUITES = 128
 """Suites that a process keeps in memory, the last used: more than trials are under way. Older ones lie in the sweep
@@ -29,7 +30,7 @@ class SuiteShelf:
         for old in finished[: max(0, len(self._suites) - SUITES)]:
             del self._suites[old]
         try:
-            return await asyncio.shield(task)
+            return await result_of(task)
         except BaseException:
             # A failed writer must not fail those that come later: the next one writes again.
             if task.done() and self._suites.get(key) is task:

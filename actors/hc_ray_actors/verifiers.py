@@ -32,6 +32,7 @@ from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+from hc_ray.domain.waiting import result_of
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
@@ -124,7 +125,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
         if task.digest not in self._controls:
             self._controls[task.digest] = asyncio.ensure_future(self._control(task))
-        return await asyncio.shield(self._controls[task.digest])
+        return await result_of(self._controls[task.digest])
 
     async def _control(self, task: Task) -> Verdict:
         verdict = None

@@ -16,6 +16,7 @@ from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import FULL_PATH, Task
 from hc_ray.domain.value import digest_of
+from hc_ray.domain.waiting import result_of
 from hc_ray.spec.files import without_addresses
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
@@ -51,7 +52,7 @@ class Looks:
         self._views[task.digest] = look  # the last used stand last
         for old in [digest for digest, seen in self._views.items() if seen.done()][:-_KEPT]:
             del self._views[old]
-        view, workdir = await asyncio.shield(look)
+        view, workdir = await result_of(look)
         if not spec.workdir:  # only the image knew it: what the instruction names lies elsewhere than read
             spec = read_spec(spec.instruction, task.environment.placed(workdir))
         return spec.with_snapshot(view)

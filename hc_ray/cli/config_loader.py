@@ -84,7 +84,10 @@ def load_config(
         # What a reader of the file meets first is what the message names.
         order = list(places)
         problems.sort(key=lambda problem: order.index(_nearest(problem["loc"], places)))
-        message = places[_nearest(problems[0]["loc"], places)] + _words(problems[0])
+        where, words = _nearest(problems[0]["loc"], places), _words(problems[0])
+        if places[where].startswith("--") and not places[where].startswith(SET):  # a flag says which field it is
+            words = words.removeprefix(f"{dotted(where)}: ")
+        message = places[where] + words
         if len(problems) > 1:
             message += f"\n(and {len(problems) - 1} more error{'s' if len(problems) > 2 else ''} in this config)"
         raise ConfigError(message) from None

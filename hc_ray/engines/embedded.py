@@ -1,15 +1,19 @@
 """The embedded engine: an xllamacpp server in a child process of whoever starts it."""
 
 import os
+import re
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hc_ray.domain.credentials import without_secrets
-from hc_ray.domain.errors import EngineError, ModelError
+from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.engines.catalogue import check_gguf
 from hc_ray.engines.server import KEY, ServerProcess
 from hc_ray.engines.weights import sha256_of
 
+_NO_LIBRARY = re.compile(r"ImportError: (\S+): cannot open shared object file")
 _LOAD_FAILURES = ("error loading model", "failed to load model", "unknown model architecture", "invalid magic")
 
 SPIN = {"GOMP_SPINCOUNT": "1000"}
@@ -47,6 +51,27 @@ def _to_be_read(model_path: Path) -> bool:
     quarter of the machine's memory. Others are mapped, so that servers share them and the kernel can drop them."""
     size = model_path.stat().st_size if model_path.is_file() else SMALL + 1
     return size <= SMALL and 4 * MOST_SERVERS * size <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_library() -> None:
+    """Raises ``ConfigError``, with the remedy on its second line, where the engine's library cannot be loaded here."""
+    command = [sys.executable, "-c", "import xllamacpp"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+    lines = done.stderr.strip().splitlines()
+    if fault := _lacking(lines):
+        raise fault
+    if done.returncode:
+        raise ConfigError(f"the embedded engine cannot be loaded: {lines[-1] if lines else done.returncode}")
+
+
+def _lacking(log: Sequence[str]) -> ConfigError | None:
+    """What to install where the engine ended since this machine lacks a library: small images have no OpenMP."""
+    found = next(filter(None, map(_NO_LIBRARY.search, log)), None)
+    if found is None:
+        return None
+    known = {"libgomp.so.1": "libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"}
+    package = known.get(found[1], f"the package that holds {found[1]}")
+    return ConfigError(f"the embedded engine needs {found[1]}, which this machine lacks\ninstall {package}")
 
 
 class EmbeddedServer(ServerProcess):
@@ -98,4 +123,4 @@ class EmbeddedServer(ServerProcess):
         failures = [line for line in log if any(sign in line.lower() for sign in _LOAD_FAILURES)]
         if failures:
             return ModelError(f"{self._model} could not be loaded{self._told(failures[:1])}")
-        return super()._fault(log)
+        return _lacking(log) or super()._fault(log)

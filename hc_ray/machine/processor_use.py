@@ -22,6 +22,12 @@ _WHOLE = (OTHER, "Ray", "Docker", "engine")
 _ACTORS = ("Engine", "Sandboxes", "Verifiers", "Trials", "Tracker")
 _LOOP, _ACTOR = b"worker.io", b"ray::"
 """Names of threads: one that each process has which Ray works in, and how those of an actor's own begin."""
+_RAYS = (
+    b"worker.", b"client.", b"server.", b"gcs_", b"global.", b"grpc", b"event_engine", b"default-exec",
+    b"resolver-exec", b"timer_manager", b"nexting_thread", b"task_event", b"jemalloc",
+)  # fmt: skip
+"""How the names of the threads begin that Ray and its libraries start. Python's own have their process's name, and from
+3.14 on names of theirs."""
 _DAEMONS = {
     "raylet": "Ray", "gcs_server": "Ray", "ray/dashboard/": "Ray", "ray/_private/": "Ray", "ray::": "Ray",
     "dockerd": "Docker", "containerd": "Docker",
@@ -165,8 +171,8 @@ def all_processes() -> list[Process]:
 
 
 def ray_threads(pid: int) -> dict[int, int]:
-    """Clock ticks of each of Ray's threads in a process; none where it has none, or is gone. They are those that bear a
-    name of their own (Python's have their process's), and the first one of an actor."""
+    """Clock ticks of each of Ray's threads in a process, the first one of an actor included; none where it has none, or
+    is gone."""
     found: dict[int, tuple[bytes, int]] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
@@ -175,10 +181,8 @@ def ray_threads(pid: int) -> dict[int, int]:
                 found[int(name)] = comm, int(fields[11]) + int(fields[12])
     if not any(comm == _LOOP for comm, _ in found.values()):
         return {}
-    first, _ = found.get(pid, (b"", 0))
-    actor = first.startswith(_ACTOR)
     return {thread: used for thread, (comm, used) in found.items()
-            if (actor and thread == pid) or not (comm == first or comm.startswith(_ACTOR))}  # fmt: skip
+            if comm.startswith(_RAYS) or (thread == pid and comm.startswith(_ACTOR))}  # fmt: skip
 
 
 def _stat(folder: str) -> tuple[bytes, list[bytes]]:

@@ -5,10 +5,9 @@
 fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor, and named."""
 
 import difflib
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -99,8 +98,12 @@ def _section(kind: type[Section], name: str, data: dict[str, Any], faults: list[
 
 
 def _says(problem: Mapping[str, Any]) -> str:
-    says = str(problem["msg"]).removeprefix("Value error, ")
-    return says if isinstance(problem["input"], dict) else f"{says} (it is {problem['input']!r})"
+    says = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "it should")
+    return says if isinstance(problem["input"], dict) else f"{problem['input']!r} is not allowed: {says}"
+
+
+_KINDS: dict[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false",
+                          dict: "a table", list: "a list", tuple: "a list"}  # fmt: skip
 
 
 def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:
@@ -108,6 +111,16 @@ def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:
     field = kind.model_fields.get(str(location[0])) if location else None
     if field is None:
         return "correct the table, or leave the key out"
-    type_ = getattr(field.annotation, "__name__", None)
-    words = type_ if type_ in ("str", "int", "float") else re.sub(r"[\w.]+\.", "", str(field.annotation))
-    return f"give a value of type {words}, or leave the key out"
+    return f"give {' or '.join(dict.fromkeys(_kinds(field.annotation)))}, or leave the key out"
+
+
+def _kinds(annotation: Any) -> Iterator[str]:
+    """What a type allows, in TOML's terms."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        yield from (f'"{part}"' for part in parts)
+    elif (word := _KINDS.get(origin or annotation)) is not None:
+        yield word
+    else:  # a union, or a type with checks of its own
+        for part in parts:
+            yield from _kinds(part)

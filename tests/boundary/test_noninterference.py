@@ -199,6 +199,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run, 
             assert any(phase.requests for phase in phases[1:]), "nothing was asked after the verdict"
 
 
+@pytest.mark.proof
 @pytest.mark.docker
 def test_in_docker_other_hidden_tests_change_no_byte_either(run, figures):
     settings = {"agents": ("hc",), "solver": TINY, "sandbox": "docker"}

@@ -111,7 +111,7 @@ def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[
         yield said
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_outside_of_a_checkout_doctor_brings_the_model_and_the_demo_runs_and_is_shown_by_mlflow(user) -> None:
     before = {one["name"]: one for one in json.loads(user("hc-ray doctor --json").stdout)["findings"]}
     model = next(name for name in before if name.startswith("model "))

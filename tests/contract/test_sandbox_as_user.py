@@ -69,6 +69,7 @@ def ground() -> Iterator[Path]:
 
 if os.geteuid() == 0:  # a normal user's own run of the suites is this already
 
+    @pytest.mark.proof
     def test_the_sandbox_suites_hold_for_a_normal_user_too(ground: Path) -> None:
         python, checkout, home = ground / "python", ground / "checkout", ground / "home"
         copy_python(python)

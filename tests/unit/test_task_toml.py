@@ -118,6 +118,15 @@ def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     assert fault.field == field and fault.says and fault.remedy
 
 
+@pytest.mark.parametrize("line, remedy", [
+    ("[environment]\ncpus = 0", "give a number,"), ('[environment]\nmemory_mb = "x"', "give a whole number,"),
+    ('[verifier]\nenvironment_mode = "own"', 'give "shared" or "separate",'), ("[agent]\nuser = []", "give a string"),
+])  # fmt: skip
+def test_a_remedy_names_what_a_field_takes_in_words(line: str, remedy: str) -> None:
+    (fault,) = {one.field: one for one in parse_task_toml(line).faults}.values()
+    assert fault.remedy.startswith(remedy)
+
+
 def test_a_key_that_nobody_reads_is_named_with_the_nearest_one_and_no_version_is_a_fault():
     parsed = parse_task_toml(
         OLD.replace("[environment]", "[enviroment]").replace("timeout_sec = 900", "timeoutsec = 9")

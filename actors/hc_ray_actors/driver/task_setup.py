@@ -10,6 +10,7 @@ from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ControlError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import Attempt, Stage
+from hc_ray.domain.waiting import result_of
 from hc_ray_actors.attempts import persist
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
@@ -66,7 +67,7 @@ class Chores:
             self._chores[name] = self._begun(stage, task, work)
         if (chore := self._chores[name]) is None:
             return
-        waiting = asyncio.shield(chore.task)
+        waiting = result_of(chore.task)
         try:
             await (slot.during(waiting) if slot else waiting)
         finally:

@@ -112,8 +112,11 @@ def _auto() -> str:
 
 def _model(name: str) -> str:
     from hc_ray.engines.catalogue import resolve
+    from hc_ray.engines.embedded import check_library
 
-    return str(resolve(name).path)
+    found = resolve(name)
+    check_library()
+    return str(found.path)
 
 
 def _cluster() -> str:

@@ -13,6 +13,7 @@ from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.credentials import of_stores
 from hc_ray.domain.task import Task
+from hc_ray.domain.waiting import result_of
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.engine import model_of
@@ -69,7 +70,7 @@ class Deliveries:
         if made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
             stored = asyncio.to_thread(lambda: self._cluster.put(pack()))
             self._stored[part, digest] = asyncio.ensure_future(stored)
-        return await asyncio.shield(self._stored[part, digest])
+        return await result_of(self._stored[part, digest])
 
 
 async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) -> None:
