@@ -46,6 +46,9 @@ def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk()
     )  # fmt: skip
     assert [block.info for block in not_actions(text)] == ["python", "text"]
     assert read_actions("All is done.\n" + fenced("c", "int x;\n")) == ()
+    assert read_actions("So:\n```submit\n") == (Action(name="submit"),), (
+        "the end holds nothing, so its fence may stay open"
+    )
 
 
 def test_fences_within_a_file_are_its_text_and_a_block_that_lacks_its_end_swallows_no_action_unseen():
@@ -57,11 +60,6 @@ def test_fences_within_a_file_are_its_text_and_a_block_that_lacks_its_end_swallo
     twice = read_actions(fenced("sh", "ls\n") + "```\nThen:\n" + fenced("write a.py", "1\n"))
     assert isinstance(twice, Malformed) and "the block `write a.py` stands within another" in twice.reason
     assert read_actions(fenced("sh", "ls\n") + "```\n") == (Action(name="sh", body="ls\n"),)
-
-
-@pytest.mark.parametrize("text", ["```submit", "So:\n```submit\n"])
-def test_the_end_holds_nothing_so_that_its_fence_may_stay_open(text):
-    assert read_actions(text) == (Action(name="submit"),)
 
 
 @pytest.mark.parametrize(("info", "seconds"), [

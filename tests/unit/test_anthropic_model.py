@@ -35,7 +35,6 @@ def claude(*words, **settings):
 
 @asynccontextmanager
 async def speaking(answer=echo_request, *, client=None, name="claude-fake", **server):
-    """A server and one that asks it."""
     with AnthropicServer(answer, **server) as running:
         model = claude(running.base_url, name, **{"api_key": KEY, "backoff": 0.01, **(client or {})})
         yield running, model

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from hc_ray.agent.actions import TOOLS, Action
 from hc_ray.agent.asking_forms import FormFigure, chosen, load_forms, measure
 from hc_ray.cli.app import app
-from hc_ray.domain.config import EngineConfig, SolverConfig
+from hc_ray.domain.config import EngineConfig, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
@@ -17,7 +17,6 @@ from hc_ray.domain.prompt import Completion, ToolCall
 from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
 from hc_ray.engines.profiles import of_model, own_settings, shipped
 from hc_ray_actors.jobs import bench
-from hc_ray_actors.jobs.bench import bench_engine
 from hc_ray_actors.role_models import role_models
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.folder_place import FolderPlace
@@ -137,14 +136,11 @@ def figures(**right):
     ]  # fmt: skip
 
 
-def test_the_default_stays_where_chance_could_make_the_difference_or_there_is_nothing_to_compare():
+def test_another_form_is_taken_where_it_is_right_far_more_often_than_chance_could_make_it():
     form, difference = chosen(figures(fenced=[1, 1, 1, 0, 1, 0, 1, 1], calls=[1, 1, 1, 1, 1, 1, 1, 1]), "fenced")
     assert form == "fenced" and difference.delta == 0.25 and difference.low is not None
     assert chosen(figures(fenced=[0] * 8, calls=[0] * 8), "fenced")[0] == "fenced"
     assert chosen(figures(fenced=[1] * 8), "fenced")[1].delta is None
-
-
-def test_another_form_is_taken_where_it_is_right_far_more_often_and_never_where_it_is_worse():
     bad, good = [0] * 7 + [1], [1] * 8
     assert chosen(figures(fenced=bad, calls=good), "fenced")[0] == "calls"
     assert chosen(figures(fenced=bad, calls=good), "calls")[0] == "calls"
@@ -172,6 +168,10 @@ def short(home, monkeypatch):
     monkeypatch.setattr("hc_ray.agent.asking_forms.load_forms", lambda: few)
 
 
+def engine_of(server):
+    return EngineConfig(kind="openai", base_url=server.base_url, model="fake")
+
+
 class CallsWell(EngineServer):
     """Right wherever it may call tools, and talks where it may not."""
 
@@ -190,7 +190,7 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
     with CallsWell(lambda body: "I would look first.", tools=True, listed={"max_model_len": 16_384}) as server:
         flags = ["--engine", "openai", "--base-url", server.base_url, "--model", "fake"]
         done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
-        notes = role_models_of(server)
+        notes = role_models(SweepConfig(engine=engine_of(server))).notes
     assert "\nsolver.actions: calls\n" in done.stdout and "testgen" not in done.stdout
     assert ["calls", "18", "18", "18"] in [line.split()[:4] for line in done.stdout.splitlines()]
     kept = yaml.safe_load(remote_profile_path("fake").read_text())
@@ -199,35 +199,22 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
     assert notes[0] == "fake: profile `capable` (measured for this model; unless set otherwise solver.actions: calls)"
 
 
-def role_models_of(server):
-    from hc_ray.domain.config import SweepConfig
-
-    engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
-    return role_models(SweepConfig(engine=engine)).notes
-
-
 @pytest.mark.slow
 def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(short):
     save_profile(resolve_remote("fake"), Profile(name="capable", measured="before", temperature_best_single=0.3))
     with EngineServer(lambda body: "nothing", listed={"max_model_len": 16_384, "id": "fake"}) as server:
-        engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
-        found = bench.bench_engine(engine, forms=True, save=True)
+        found = bench.bench_engine(engine_of(server), forms=True, save=True)
     assert found["profile"]["settings"] == shipped("capable").settings
     assert found["settings"] == {"solver.actions": "fenced"}
     kept = resolve_remote("fake").profile
     assert kept.settings == {} and kept.temperature_best_single == 0.3 and kept.measured.startswith("before; ")
 
 
-def test_a_server_without_chat_is_refused_in_one_line(short):
-    with (
-        EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server,
-        pytest.raises(ConfigError, match="supports no chat"),
-    ):
-        bench.bench_engine(EngineConfig(kind="openai", base_url=server.base_url, model="fake"), forms=True)
-
-
-def test_what_cannot_be_measured_or_kept_is_refused_before_anything_starts():
-    with pytest.raises(ConfigError, match="nothing to measure"):
-        bench_engine(EngineConfig(kind="scripted", script="a:b"))
-    with pytest.raises(ConfigError, match="shipped file"):
-        bench_engine(EngineConfig(), save=True)
+def test_what_cannot_be_measured_or_kept_is_refused(short):
+    with EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server:
+        for engine, more, says in (
+            (engine_of(server), {"forms": True}, "supports no chat"), (EngineConfig(), {"save": True}, "shipped file"),
+            (EngineConfig(kind="scripted", script="a:b"), {}, "nothing to measure"),
+        ):  # fmt: skip
+            with pytest.raises(ConfigError, match=says):
+                bench.bench_engine(engine, **more)

@@ -1,5 +1,3 @@
-"""Which of a sweep's candidates an audit can put back and grade."""
-
 import base64
 import json
 from typing import Any, cast

@@ -33,16 +33,12 @@ def file(path, data=b"x", mode=0o644):
 
 def test_links_are_resolved_inside_the_root_whatever_they_name(tree, host):
     tree.write(file("/secret", b"inside"))
-    for name, target in {
-        "absolute": str(host / "outside" / "secret"),
-        "up": "../../../../../../../secret",
-        "root": "/secret",
-        "chain": "root",
-        "loop": "loop",
-    }.items():
+    inside = {"up": "../../../../../../../secret", "root": "/secret", "chain": "root"}
+    nowhere = {"absolute": str(host / "outside" / "secret"), "loop": "loop"}
+    for name, target in (inside | nowhere).items():
         tree.write(Member(f"/app/{name}", "link", target=target))
-    assert tree.read("/app/absolute", 100) is None
-    assert [tree.read(f"/app/{name}", 100) for name in ("up", "root", "chain", "loop")] == [b"inside"] * 3 + [None]
+    assert [tree.read(f"/app/{name}", 100) for name in inside] == [b"inside"] * 3
+    assert [tree.read(f"/app/{name}", 100) for name in nowhere] == [None] * 2
 
 
 def test_a_link_leads_into_the_root_only_and_a_write_takes_its_place_instead_of_going_through(tree, host):

@@ -53,30 +53,27 @@ def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completio
     assert planned.models["solver"][1].form == "completion" and len(planned.notes) == 1
 
 
-def test_a_plan_asks_a_server_without_chat_for_completions_by_the_profile_that_needs_no_chat_and_says_so():
-    with EngineServer(echo_request, endpoints=("/v1/completions", "/v1/models"), models=("base",)) as server:
-        planned = role_models(SweepConfig(engine=engine(server, "base", context_tokens=8192)))
-    for _, profile, _ in planned.models.values():
-        assert (profile.name, profile.form, profile.test_form) == ("tiny", "completion", "completion")
-        assert profile.context_tokens == 8192
-    why, note = planned.notes
-    assert why == "base: profile `tiny` (`capable` needs chat)"
-    assert note.endswith("base supports only completions, not chat; prompts use the completion format")
-
-
-@pytest.mark.parametrize(("key", "value"), [
-    ("solver.agent_style", "loop"), ("solver.testgen.style", "files"), ("solver.decompose", "model"),
-])  # fmt: skip
-def test_a_plan_refuses_what_needs_chat_on_a_server_that_has_none_with_the_remedy(key, value):
+def test_a_plan_asks_a_server_without_chat_for_completions_by_the_profile_for_it_and_refuses_what_needs_chat():
     with EngineServer(echo_request, endpoints=("/v1/completions", "/v1/models"), models=("base",)) as server:
         config = SweepConfig(engine=engine(server, "base", context_tokens=8192))
-        asked = SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), {key: value}))
-        (planned,), notes = settle(drafts(config))
-        assert planned.of_trials("hc")["models"]["solver"] == planned.models["solver"][2] and len(notes) == 2
-        with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, and base answers .*: leave {key} out, or"):
-            settle(drafts(asked))
+        planned = role_models(config)
+        for _, profile, _ in planned.models.values():
+            assert (profile.name, profile.form, profile.test_form) == ("tiny", "completion", "completion")
+            assert profile.context_tokens == 8192
+        why, note = planned.notes
+        assert why == "base: profile `tiny` (`capable` needs chat)"
+        assert note.endswith("base supports only completions, not chat; prompts use the completion format")
+        (one,), notes = settle(drafts(config))
+        assert one.of_trials("hc")["models"]["solver"] == one.models["solver"][2] and len(notes) == 2
+        asks = {"solver.agent_style": "loop", "solver.testgen.style": "files", "solver.decompose": "model"}
+        needing = [SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), {key: value}))
+                   for key, value in asks.items()]  # fmt: skip
+        for (key, value), asked in zip(asks.items(), needing, strict=True):
+            with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, and base .*: leave {key} out, or"):
+                settle(drafts(asked))
     with EngineServer(echo_request, endpoints=CHAT_ONLY, models=("base",)) as server:
-        assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
+        for asked in needing:
+            assert settle(drafts(asked.model_copy(update={"engine": engine(server, "base", context_tokens=8192)})))
 
 
 @pytest.mark.parametrize("tools", [False, True])
@@ -118,7 +115,7 @@ def test_a_plan_says_where_a_server_answers_to_a_name_that_it_does_not_list():
 
 
 def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line_unless_no_agent_asks_a_model():
-    config = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="x")
+    config = EngineConfig(kind="openai", base_urls=("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"), model="x")
     with pytest.raises(ModelError, match=r"no model answers at http://127\.0\.0\.1:9/v1.*--base-url") as caught:
         role_models(SweepConfig(engine=config))
     assert "\n" not in str(caught.value)
@@ -201,8 +198,6 @@ def test_several_urls_are_as_many_replicas_and_a_plan_takes_what_all_of_them_can
         both = {"model": NAME, "base_urls": [one.base_url, silent.base_url]}
         _, profile, _ = role_models(SweepConfig.model_validate({"engine": both})).models["solver"]
         assert profile.context_tokens <= WHOLE_CONTEXT, "of a server that tells none no more is believed"
-    with pytest.raises(ModelError, match="no model answers at http://127"):
-        role_models(SweepConfig.model_validate({"engine": both}))
 
 
 @pytest.mark.parametrize(("given", "says"), [

@@ -1,5 +1,3 @@
-"""``tasks check`` names every fault of every task."""
-
 import pytest
 
 from hc_ray.blind.sealing.check import check

@@ -1,5 +1,3 @@
-"""The monitor as a hook of Claude Code: events in, answers by its protocol out."""
-
 import json
 import subprocess
 from pathlib import Path
@@ -20,7 +18,6 @@ def event(command: object = "ls", **more: object) -> bytes:
 
 
 def hook(text: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """The real command."""
     return subprocess.run(
         command("monitor", "--hook", *words), input=text, capture_output=True, cwd=REPOSITORY, timeout=60
     )

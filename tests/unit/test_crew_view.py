@@ -1,13 +1,10 @@
-"""What a display and ``status`` tell of nodes and their slots."""
-
 import asyncio
 import io
 import json
 
 import pytest
 
-from hc_ray.domain.events import EngineUse, ErrorEvent, PostState, SlotUse, TrialStart, TurnStart
-from hc_ray.reports import status
+from hc_ray.domain.events import EngineUse, PostState, SlotUse, TrialStart
 from hc_ray.reports.progress import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
@@ -45,37 +42,24 @@ def test_a_node_is_shown_with_its_slots_its_engines_and_what_is_wrong_with_it():
     assert seen().engines == ["llama: 15.0 of 16 slots busy, 3.0 queued, 64 answer tokens/s"]
 
 
-def test_the_live_display_lists_nodes_where_there_are_several_or_one_is_in_trouble():
+def test_the_live_display_tells_what_waits_on_a_single_node_and_lists_several_or_one_in_trouble():
     progress = Progress(2, stream=io.StringIO())
     for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
         progress.emit(event)
     assert "node" not in drawn(progress)
+    for queued in (0, 30):
+        progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=queued))
+        assert ("sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)) is bool(queued)
     for event in EVENTS[2:]:
         progress.emit(event)
     assert "7.5 of 8, 2.5 queued" in drawn(progress) and "no answer from the Docker daemon" in drawn(progress)
 
 
-def test_on_a_single_node_the_live_display_tells_what_waits_for_a_slot():
-    progress = Progress(2, stream=io.StringIO())
-    for event in (TrialStart(trial="t", task="greeting", agent="raw", seed=0), *EVENTS[:2]):
-        progress.emit(event)
-    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=0))
-    assert "sandboxes" not in drawn(progress)
-    progress.emit(SlotUse(kind=SANDBOX, node="a", seconds=10, busy=80, queued=30))
-    assert "sandboxes: 8.0 of 8 slots busy, 3.0 queued" in drawn(progress)
-
-
-def test_status_tells_the_same_from_the_journal_of_which_it_reads_errors_alone_of_trials_that_are_done(tmp_path):
+def test_status_tells_the_same_from_the_journal(tmp_path):
     store = SweepStore(str(tmp_path))
-    broke = ErrorEvent(trial="done", text="it broke")
-    told = [TurnStart(trial="done", turn=1, max_turns=2), broke, TurnStart(trial="runs", turn=1, max_turns=2),
-            EVENTS[0], TurnStart(trial="done", turn=2, max_turns=2)]  # fmt: skip
-    lines = b"\n".join(one.model_dump_json().encode() for one in told)
-    store.write("events/000000.jsonl", lines + b'\n{"trial":"half a li')
-    assert status._events(store, {b"done"}) == (told[1:4], told[-1])
     store.write("sweep.json", json.dumps({"schema_version": 1, "planned_trials": 2, "config": {}}).encode())
     lines = [event.model_copy(update={"at": 1.0}).model_dump_json() for event in EVENTS]
-    store.write("events/000000.jsonl", "\n".join(lines).encode())
+    store.write("events/000000.jsonl", "\n".join([*lines, '{"trial":"half a li']).encode())
     told = status_of(store)
     assert [node["node"] for node in told["nodes"]] == ["a", "b"] and told["engines"] == seen().engines
 

@@ -1,5 +1,3 @@
-"""The parts of a task: from a model by schema or the generic four."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Which of a task's images Docker has or can get, found out before the first trial."""
-
 import threading
 
 import pytest
@@ -104,12 +102,3 @@ def test_registries_that_say_nothing_hold_nobody_up_however_many_they_are(tmp_pa
     assert daemon.went == [], "nobody waited for one of them"
     gate.set()
     assert list(found.missing.values()) == ["its registry showed nothing within 0.1 s"] * 10 * AT_ONCE
-
-
-def test_what_is_no_fault_of_docker_is_not_taken_for_a_missing_image(tmp_path):
-    class Broken(FakeDaemon):
-        def ask_registry(self, reference, *, seconds):
-            raise KeyError("a bug")
-
-    with pytest.raises(KeyError):
-        available([on(tmp_path, "x:1")], tmp_path, Broken())

@@ -1,14 +1,13 @@
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
-from hc_ray.domain.events import RAY_INSIDE, ProcessorUse
-from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter, watch
+from hc_ray.domain.events import RAY_INSIDE
+from hc_ray.machine import processor_use
+from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter
 from hc_ray.reports.engine_use import engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
 
@@ -71,91 +70,37 @@ def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itse
 METERED = """
 import json, subprocess, sys, time
 from hc_ray.machine.processor_use import ProcessorMeter
-meter, busy = ProcessorMeter(), "import time\\nwhile time.process_time() < 0.3: pass"
-subprocess.run([sys.executable, "-c", busy], check=True)
-own = time.process_time() + 0.3
-while time.process_time() < own:
-    pass
-print(json.dumps([meter.since(), meter.since()]))
-"""
-
-
-def test_what_a_driver_and_its_children_used_is_told_apart():
-    # In a process of its own: what other tests left running here may end meanwhile.
-    done = subprocess.run([sys.executable, "-c", METERED], check=True, capture_output=True)
-    used, after = json.loads(done.stdout)
-    assert used["driver"] >= 0.25 and used["tests and commands"] >= 0.25
-    assert after.get("tests and commands", 0.0) < 0.25
-
-
-ACTORS = """
-import json, subprocess, sys
-from hc_ray.machine.processor_use import ProcessorMeter
 busy = "import time, sys\\nwhile time.process_time() < 0.5: pass\\nprint(flush=True)\\nsys.stdin.read()"
 actors = []
 meter = ProcessorMeter(own=lambda: [actor.pid for actor in actors[:1]])
 for _ in range(2):
     actors.append(subprocess.Popen(["ray::Trials", "-c", busy], executable=sys.executable, stdin=-1, stdout=-1))
+subprocess.run([sys.executable, "-c", busy], check=True, stdin=subprocess.DEVNULL)
+own = time.process_time() + 0.3
+while time.process_time() < own:
+    pass
 for actor in actors:
     actor.stdout.readline()
-print(json.dumps(meter.since()))
+print(json.dumps([meter.since(), meter.since()]))
 for actor in actors:
     actor.communicate()
 """
 
 
-def test_the_actors_of_another_sweep_are_other_processes():
-    done = subprocess.run([sys.executable, "-c", ACTORS], check=True, capture_output=True)
-    used = json.loads(done.stdout)
+def test_what_a_driver_its_children_and_its_actors_used_is_told_apart_and_those_of_another_sweep_are_others():
+    # In a process of its own: what other tests left running here may end meanwhile.
+    done = subprocess.run([sys.executable, "-c", METERED], check=True, capture_output=True)
+    used, after = json.loads(done.stdout.splitlines()[-1])
+    assert used["driver"] >= 0.25 and used["tests and commands"] >= 0.25 > after.get("tests and commands", 0.0)
     assert 0.4 < used["actor Trials"] < 0.9 and used["other processes"] >= 0.4
 
 
-RAY_THREADS = """
-import json, subprocess, sys
-from hc_ray.machine.processor_use import ProcessorMeter
-busy = '''
-import sys, threading, time
-def work(name, seconds):
-    if name:
-        open("/proc/thread-self/comm", "w").write(name)
-    for _ in range(2):
-        until = time.thread_time() + seconds
-        while time.thread_time() < until:
-            pass
-        done.wait()
-        go.wait()
-done, go = threading.Barrier(4), threading.Barrier(4)
-open("/proc/self/comm", "w").write("ray::Trials")
-for part in ("worker.io", 0.3), ("", 0.7):
-    threading.Thread(target=work, args=part, daemon=True).start()
-def tell():
-    for _ in range(2):
-        done.wait()
-        print(flush=True)
-        sys.stdin.readline()
-        go.wait()
-threading.Thread(target=tell).start()
-work("", 0.2)
-'''
-actors = []
-meter = ProcessorMeter(own=lambda: [actor.pid for actor in actors])
-actors.append(subprocess.Popen(["ray::Trials", "-c", busy], executable=sys.executable, stdin=-1, stdout=-1))
-told = []
-for _ in range(2):
-    actors[0].stdout.readline()
-    told.append(meter.since())
-    actors[0].stdin.write(b"\\n")
-    actors[0].stdin.flush()
-print(json.dumps(told))
-actors[0].communicate()
-"""
-
-
-def test_once_an_actor_has_begun_its_first_thread_and_those_that_ray_named_are_rays():
-    done = subprocess.run([sys.executable, "-c", RAY_THREADS], check=True, capture_output=True)
-    begun, after = json.loads(done.stdout)
-    assert RAY_INSIDE not in begun and begun["actor Trials"] > 1.1
-    assert 0.4 < after[RAY_INSIDE] < 0.65 < after["actor Trials"] < 0.9
+def test_rays_threads_count_for_themselves_from_the_look_on_that_first_saw_them(monkeypatch):
+    mine, tick = Process(os.getpid(), 1, 1, 0, 0), os.sysconf("SC_CLK_TCK")
+    looks, threads = iter([mine, mine._replace(own=50), mine._replace(own=100)]), iter([{}, {7: 30}, {7: 50, 8: 9}])
+    monkeypatch.setattr(processor_use, "ray_threads", lambda pid: next(threads))
+    meter = ProcessorMeter(lambda: [next(looks)])
+    assert [meter.since(), meter.since()] == [{"driver": 50 / tick}, {"driver": 30 / tick, RAY_INSIDE: 20 / tick}]
 
 
 def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
@@ -174,15 +119,3 @@ def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
     assert meter.since() == {SANDBOXES: 40 / tick}
     assert meter.since() == {SANDBOXES: 20 / tick}
     assert meter.since() == {ORPHANS: 5 / tick}
-
-
-async def test_what_is_used_is_told_up_to_the_end():
-    told, ended, began = list[ProcessorUse](), asyncio.Event(), time.monotonic()
-    watching = asyncio.ensure_future(watch(told.append, ended))
-    await asyncio.sleep(0)
-    watched = time.monotonic()
-    await asyncio.sleep(0.1)
-    ended.set()
-    lasted = time.monotonic() - watched
-    await watching
-    assert lasted - 0.001 <= sum(use.seconds for use in told) <= time.monotonic() - began + 0.001

@@ -1,5 +1,3 @@
-"""An engine serves the weights that its sweep was planned with, or nothing."""
-
 import hashlib
 
 import pytest

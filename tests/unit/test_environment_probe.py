@@ -1,5 +1,3 @@
-"""What is seen of an untouched environment, and what a tester is shown of it."""
-
 import asyncio
 import json
 from contextvars import ContextVar
@@ -18,7 +16,7 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
-from tests.fakes.grading import MemoryPlace, MemorySandbox
+from tests.fakes.grading import MemoryPlace
 
 
 def test_looking_around_tells_tools_files_and_functions(tmp_path):
@@ -92,28 +90,38 @@ def test_any_report_is_read(report):
     assert environment_probe.read(report).files == ()
 
 
-async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
-    trial = ContextVar("trial", default="nobody's")
-    seen, faults = [], [SandboxError("gone")]
+async def test_trials_of_a_task_share_one_look_which_is_none_of_theirs_and_of_several_tasks_one_tells_the_others():
+    trial, place = ContextVar("trial", default="nobody's"), MemoryPlace()
+    seen, under_way, faults, make = [], [0, 0], [SandboxError("gone")], place.create
 
-    def look(sandbox, command):
-        seen.append(trial.get())
-        if faults:
-            raise faults.pop()
-        return EnvironmentView(system="Debian").model_dump_json().encode()
+    async def create(task, name, *, network=False):
+        async def look(command, *, timeout, stdin):
+            seen.append((trial.get(), json.loads(stdin)))
+            under_way[0] += 1
+            under_way[1] = max(under_way)
+            await asyncio.sleep(0.01)
+            under_way[0] -= 1
+            if faults:
+                raise faults.pop()
+            report = EnvironmentView(system=task.digest, shared={"/usr/bin/awk": "1.3"})
+            return ExecResult(exit_code=0, stdout=report.model_dump_json().encode(), stderr=b"", seconds=0.0)
 
-    place = MemoryPlace(says=look)
+        sandbox = await make(task, name)
+        sandbox.exec = look
+        return sandbox
+
+    place.create = create
     looks = environment_probe.Looks(place)
-    spec = Spec(instruction="", workdir="/app")
-    task = Task(name="t", digest="d", instruction="", environment=Environment())
 
-    async def ask(name):
+    async def ask(digest, name):
         trial.set(name)
-        return (await looks.around(spec, task)).snapshot.system
+        task = Task(name="t", digest=digest, instruction="", environment=Environment())
+        return (await looks.around(Spec(instruction="", workdir="/app"), task)).snapshot.system
 
     with pytest.raises(SandboxError, match="gone"):
-        await asyncio.gather(ask("a"), ask("b"))
-    assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3 and seen == ["nobody's"] * 2
+        await asyncio.gather(ask("a", "one"), ask("a", "other"))
+    assert await asyncio.gather(*(ask(digest, "any") for digest in "aabc")) == ["a", "a", "b", "c"]
+    assert seen == [("nobody's", known) for known in ({}, {}, *[{"/usr/bin/awk": "1.3"}] * 2)] and under_way[1] == 2
     assert all(sandbox.closed for sandbox in place.made)
 
 
@@ -124,31 +132,3 @@ async def test_what_an_instruction_names_lies_in_the_workdir_of_the_image_where_
     spec = await environment_probe.Looks(place).around(read_spec(task.instruction, task.environment), task)
     assert [(one.path, one.exists) for one in spec.files] == [("in.csv", True), ("out.csv", False)]
     assert "- working directory: /app\n" in environment_probe.describe(spec, task)
-
-
-async def test_of_environments_that_are_looked_at_together_one_is_asked_first_and_tells_the_others_what_they_share():
-    brought, under_way = [], [0, 0]
-
-    async def create(task, name, *, network=False):
-        sandbox = MemorySandbox(name, network, lambda *_: None, lambda *_: b"")
-
-        async def look(command, *, timeout, stdin):
-            under_way[0] += 1
-            under_way[1] = max(under_way)
-            brought.append(json.loads(stdin))
-            await asyncio.sleep(0.01)
-            under_way[0] -= 1
-            report = EnvironmentView(system=task.digest, shared={"/usr/bin/awk": "1.3"})
-            return ExecResult(exit_code=0, stdout=report.model_dump_json().encode(), stderr=b"", seconds=0.0)
-
-        sandbox.exec = look
-        return sandbox
-
-    place = MemoryPlace()
-    place.create = create
-    looks = environment_probe.Looks(place)
-    spec = Spec(instruction="", workdir="/app")
-    tasks = [Task(name="t", digest=digest, instruction="", environment=Environment()) for digest in "abc"]
-    seen = await asyncio.gather(*(looks.around(spec, task) for task in tasks))
-    assert [one.snapshot.system for one in seen] == ["a", "b", "c"]
-    assert brought == [{}, *[{"/usr/bin/awk": "1.3"}] * 2] and under_way[1] == 2

@@ -1,5 +1,3 @@
-"""Suites of whole test files: rounds, the gate, and the second reading."""
-
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, SelfTest, Suite
 from hc_ray.engines.scripted import count_pieces

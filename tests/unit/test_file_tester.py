@@ -141,18 +141,14 @@ def test_what_stands_beside_a_heading_counts_as_one_of_its_items():
     assert found.uncertainties == ("negative numbers",)
 
 
-@pytest.mark.parametrize(("said", "quote"), [
-    ("`Write the sum.`", "Write the sum."), ("`sum` is written to `a`", "`sum` is written to `a`"),
-    ('"`make -j8` works"', "`make -j8` works"), ("the file `sum.txt`", "the file `sum.txt`"),
-])  # fmt: skip
-def test_a_quotation_keeps_the_marks_of_code_in_it(said, quote):
-    assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == quote
-
-
-def test_readings_may_be_numbered_and_marked():
+def test_readings_may_be_numbered_and_marked_and_a_quotation_keeps_the_marks_of_code_in_it():
     said = "1. test_a: right | x\n2) **test_b:** wrong | y\nname: test_c(): **unsupported**\n- `test_d`: right | z"
     found = read_readings(Completion(text=said))
     assert [found[f"test_{name}"].verdict for name in "abcd"] == ["right", "wrong", "unsupported", "right"]
+    for said, quote in {"`Write the sum.`": "Write the sum.", '"`make -j8` works"': "`make -j8` works"}.items():
+        assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == quote
+    for said in ("`sum` is written to `a`", "the file `sum.txt`"):
+        assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == said
 
 
 def test_tests_that_mean_different_things_by_one_name_are_shown_in_files_of_their_own():

@@ -40,37 +40,33 @@ def verdict(arch, number, first=0, second=0, *, machine=None, counted=False, ask
             at += yes if (held == value if code == 0x15 else held >= value) else no
 
 
-@pytest.mark.parametrize(("arch", "keyctl", "read", "socket", "counted"), [
-    (X86_64, 250, 0, 41, False), (AARCH64, 219, 63, 198, False), (I386, 288, 3, 359, True),
-])  # fmt: skip
-def test_keyrings_uring_and_strange_sockets_are_refused_everywhere(arch, keyctl, read, socket, counted):
+CALLS = {
+    X86_64: {"keyctl": 250, "read": 0, "socket": 41, "prlimit": 302, "fcntl": [72], "memfd": 319, "setsid": 112},
+    AARCH64: {"keyctl": 219, "read": 63, "socket": 198, "prlimit": 261, "fcntl": [25], "memfd": 279, "setsid": 157},
+    I386: {"keyctl": 288, "read": 3, "socket": 359, "prlimit": 340, "fcntl": [55, 221]},
+}  # fmt: skip
+on_all = pytest.mark.parametrize("arch", CALLS, ids=("x86_64", "aarch64", "i386"))
+on_our_own = pytest.mark.parametrize("arch", (X86_64, AARCH64), ids=("x86_64", "aarch64"))
+
+
+@on_all
+def test_keyrings_uring_strange_sockets_limits_of_others_and_leases_on_files_are_refused_everywhere(arch):
     def said(*call):
-        return verdict(arch, *call, counted=counted)
+        return verdict(arch, *call, counted=arch == I386)
 
-    assert said(keyctl) == errno.EPERM and said(425) == errno.ENOSYS and said(read) == 0
-    assert [said(socket, family) for family in (0, 1, 2, 10, 16)] == [0] * 5
-    assert {said(socket, family) for family in (3, 17, 38, 40, 44)} == {errno.EAFNOSUPPORT}
+    at = CALLS[arch]
+    assert said(at["keyctl"]) == errno.EPERM and said(425) == errno.ENOSYS and said(at["read"]) == 0
+    assert [said(at["socket"], family) for family in (0, 1, 2, 10, 16)] == [0] * 5
+    assert {said(at["socket"], family) for family in (3, 17, 38, 40, 44)} == {errno.EAFNOSUPPORT}
+    assert [said(at["prlimit"], process) for process in (0, 1, 77)] == [0, errno.EPERM, errno.EPERM], "its own may go"
+    for fcntl in at["fcntl"]:
+        assert [said(fcntl, 3, command) for command in (1, 1024, 1025, 1030)] == [0, errno.EPERM, 0, 0]
 
 
-@pytest.mark.parametrize(("arch", "memfd"), [(X86_64, 319), (AARCH64, 279)])
-def test_memory_of_no_process_is_refused_where_nobody_counts_it(arch, memfd):
+@on_our_own
+def test_memory_of_no_process_is_refused_where_nobody_counts_it(arch):
+    memfd = CALLS[arch]["memfd"]
     assert verdict(arch, memfd) == errno.ENOSYS and verdict(arch, memfd, counted=True) == 0
-
-
-@pytest.mark.parametrize(("arch", "prlimit"), [(X86_64, 302), (AARCH64, 261), (I386, 340)])
-def test_a_process_sets_its_own_limits_and_nobody_elses(arch, prlimit):
-    said = [verdict(arch, prlimit, process, counted=True) for process in (0, 1, 77)]
-    assert said == [0, errno.EPERM, errno.EPERM]
-
-
-@pytest.mark.parametrize(("arch", "fcntl"), [(X86_64, 72), (AARCH64, 25), (I386, 55), (I386, 221)])
-def test_nobody_takes_a_lease_on_a_file(arch, fcntl):
-    assert [verdict(arch, fcntl, 3, command, counted=True) for command in (1, 1024, 1025, 1030)] == [
-        0,
-        errno.EPERM,
-        0,
-        0,
-    ]
 
 
 def test_other_ways_into_the_kernel_are_no_way_around():
@@ -89,8 +85,9 @@ def test_a_program_for_another_machine_is_ended_and_one_for_i386_runs_in_docker_
         program("riscv64", counted=True)
 
 
-@pytest.mark.parametrize(("arch", "setsid", "keyctl"), [(X86_64, 112, 250), (AARCH64, 157, 219)])
-def test_a_session_is_asked_for_and_nothing_else_changes(arch, setsid, keyctl):
+@on_our_own
+def test_a_session_is_asked_for_and_nothing_else_changes(arch):
+    setsid, keyctl = CALLS[arch]["setsid"], CALLS[arch]["keyctl"]
     assert (verdict(arch, setsid), verdict(arch, setsid, asking=True)) == (0, ASKED)
     assert verdict(arch, keyctl, asking=True) == errno.EPERM and verdict(arch, setsid + 1, asking=True) == 0
 

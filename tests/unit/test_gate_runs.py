@@ -1,5 +1,3 @@
-"""The gate's steps that look at runs, and what becomes of the tester's answers in them."""
-
 import asyncio
 
 from hypothesis import given, settings

@@ -103,11 +103,8 @@ def test_what_is_changed_since_a_moment_is_told_though_it_was_open_for_writing_i
         assert seals.changed_since([str(tmp_path)], begun) == []
         memory[:2] = b"as"
         (tmp_path / "sub" / "new").touch()
-        assert sorted(seals.changed_since([str(tmp_path)], begun)) == [
-            str(file),
-            f"{kept.parent}/",
-            f"{kept.parent}/new",
-        ]
+        told = [str(file), f"{kept.parent}/", f"{kept.parent}/new"]
+        assert sorted(seals.changed_since([str(tmp_path)], begun)) == told
 
 
 def test_the_witness_counts_what_a_session_did(ground):

@@ -31,7 +31,6 @@ CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", cont
 
 @asynccontextmanager
 async def speaking(answer=echo_request, *, client=None, name="fake", **server):
-    """A server and one that asks it."""
     with EngineServer(answer, **server) as running:
         model = HttpModel(running.base_url, name, **{"backoff": 0.01, **(client or {})})
         yield running, model
@@ -290,33 +289,22 @@ def test_no_slot_is_named_where_others_ask_too_nor_while_more_is_in_hand_than_th
         assert place == (0, 0)
 
 
-async def test_as_many_requests_as_allowed_are_under_way_at_once_and_no_pool_holds_more_than_a_few_of_them():
-    together, pools, most = threading.Barrier(12), [], []
-
-    def answer(body):
-        together.wait(timeout=30)  # broken, and the request refused, unless all of them are there
-        most.append(max(pools[0]._busy))
-        return "x"
-
-    async with speaking(answer, client={"parallel": 12}) as (server, model):
-        pools.append(model._client)
-        answers = await asyncio.gather(*(model.complete(TEXT) for _ in range(24)))
-        assert [one.text for one in answers] == ["x"] * 24 and not any(pools[0]._busy)
-    assert 0 < max(most) <= POOL and server.most_at_once == 12
-
-
-async def test_a_request_that_needs_no_slot_finds_a_free_connection_beside_long_answers():
-    long = threading.Event()
+async def test_as_many_requests_as_allowed_are_under_way_in_small_pools_and_what_needs_no_slot_waits_for_none_of_them():
+    long, pools, most = threading.Event(), [], []
 
     def answer(body):
         long.wait(timeout=30)
+        most.append(max(pools[0]._busy))
         return "x"
 
     async with speaking(answer, client={"parallel": 16}) as (server, model):
-        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(16)]
-        while server.most_at_once < 16:
-            await asyncio.sleep(0.01)
-        counts = await asyncio.gather(*(model.count_tokens("one two three") for _ in range(9)))
-        assert counts == [3] * 9 and not any(one.done() for one in asked)
+        pools.append(model._client)
+        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(24)]
+        async with asyncio.timeout(30):
+            while server.most_at_once < 16:
+                await asyncio.sleep(0.01)
+        assert await asyncio.gather(*(model.count_tokens("one two three") for _ in range(9))) == [3] * 9
+        assert not any(one.done() for one in asked) and sum(pools[0]._busy) == 16
         long.set()
-        await asyncio.gather(*asked)
+        assert [one.text for one in await asyncio.gather(*asked)] == ["x"] * 24 and not any(pools[0]._busy)
+    assert 0 < max(most) <= POOL

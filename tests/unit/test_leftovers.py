@@ -95,34 +95,25 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
     assert not any(str(place) in name for name in cleanup.reap_folders()) and mine.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place, sleeper):
-    """A process that wrote its title over its environment has lost its label."""
+def test_a_dead_owners_processes_and_who_writes_into_its_folder_are_killed_and_nobody_else(place, sleeper):
     dead, alive = _folder(place, "hc-ray-ray-dead", DEAD), cleanup.owned_folder("ray")
     (alive / "engine.log").touch()
 
-    def start(folder, mode):
+    def labelled(said):
+        return sleeper(env={"PATH": os.defpath, cleanup.OWNER_VARIABLE: said})
+
+    def opens(folder, mode):
+        """Without a label, as a process that wrote its title over its environment."""
         with (folder / "engine.log").open(mode) as log:
             return sleeper(env={"PATH": os.defpath}, stdin=log if mode == "r" else None,
                            stdout=log if mode == "a" else subprocess.DEVNULL)  # fmt: skip
 
-    writer, others = start(dead, "a"), [start(dead, "r"), start(alive, "a")]
-    named = f"process {writer.pid} sleep"
-    assert named in cleanup.reap_processes(dry=True) and writer.poll() is None
-    assert named in cleanup.reap_processes() and writer.wait(10) == -9
-    time.sleep(0.1)
-    assert all(other.poll() is None for other in others)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not(sleeper):
-    def start(said):
-        return sleeper(env={"PATH": os.defpath, **({} if said is None else {cleanup.OWNER_VARIABLE: said})})
-
-    dead, others = start(DEAD), [start(said) for said in [label(), None, *OTHERS]]
-    named = f"process {dead.pid} sleep"
-    wait(lambda: named in cleanup.reap_processes(dry=True), 10, "the child, which may still be a copy of this process")
-    assert dead.poll() is None and named in cleanup.reap_processes() and dead.wait(10) == -9
+    killed = [labelled(DEAD), opens(dead, "a")]
+    others = [opens(dead, "r"), opens(alive, "a"), *map(labelled, (label(), *OTHERS))]
+    named = {f"process {one.pid} sleep" for one in killed}
+    wait(lambda: named <= {*cleanup.reap_processes(dry=True)}, 10, "a child, which may still be a copy of this process")
+    assert all(one.poll() is None for one in killed) and named <= {*cleanup.reap_processes()}
+    assert [one.wait(10) for one in killed] == [-9, -9]
     time.sleep(0.1)
     assert all(other.poll() is None for other in others)
     assert not any(str(other.pid) in line.split() for other in others for line in cleanup.reap_processes())

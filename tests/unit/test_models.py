@@ -1,5 +1,3 @@
-"""The catalogue, what a model's name stands for, and how weights come here."""
-
 import hashlib
 import os
 import struct
