@@ -91,10 +91,7 @@ class Talkative(crew.Stage):
     def __init__(self, told, away=0):
         super().__init__()
         self.told, self.away, self.seen = told, away, []
-
-    def spawn(self, cls, *args, **where):
-        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
-        return own(self) if own else super().spawn(cls, *args, **where)
+        self.own = {"Trials": _Trials, "Verifiers": _Verifiers}
 
 
 class _Trials(crew._Trials):
