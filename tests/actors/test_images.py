@@ -54,11 +54,7 @@ class Node:
         self.has = image
 
 
-def images(**nodes):
-    return images_of(nodes)
-
-
-def images_of(nodes, grading=()):
+def images(nodes, grading=()):
     """On nodes that may come and go. ``grading``: those that have no candidates."""
 
     def by_node(*kinds):
@@ -70,18 +66,18 @@ def images_of(nodes, grading=()):
 
 async def test_one_node_builds_and_those_who_ask_together_share_one_sending():
     a, b, c = Node(), Node(), Node(has=FACTS.model_copy(update={"id": "sha256:other", "layers": 2}))
-    found = images(a=a, b=b)
+    found = images({"a": a, "b": b})
     assert set(await asyncio.gather(*(found.begin(TASK, node) for node in "abab"))) == {"sha256:one"}
     assert (a.built, b.built, b.taken) == (1, 0, [a]) and found.id_of(TASK.digest) == "sha256:one"
-    late = images(a=Node(), c=c)
+    late = images({"a": Node(), "c": c})
     assert await late.begin(TASK, "a") == "sha256:other", "what a node has is not built again"
-    assert await images(a=a, c=c).begin(TASK, "c") == "sha256:other" and not c.taken
+    assert await images({"a": a, "c": c}).begin(TASK, "c") == "sha256:other" and not c.taken
 
 
 async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_that_dies_is_replaced():
     sick, a, b, c = Node(builds=None), Node(), Node(), Node()
     nodes = {"sick": sick}
-    found = images_of(nodes)
+    found = images(nodes)
     for built in (1, 2):
         told = await asyncio.gather(*(found.begin(TASK, "sick") for _ in range(3)), return_exceptions=True)
         assert {str(fault) for fault in told} == {"no disk"} and sick.built == built, "once for all who wait"
@@ -102,7 +98,7 @@ async def test_a_trial_waits_until_its_task_can_run_where_candidates_do_and_not_
             self.built += 1
             await asyncio.sleep(0.01 if self.built == 1 else 0.2)
 
-    found = images_of({"grades": Node(builds=False), "solves": Busy()}, grading={"grades"})
+    found = images({"grades": Node(builds=False), "solves": Busy()}, grading={"grades"})
     await found.ready(TASK)
     assert not found.lacks("solves", TASK)
 
@@ -138,7 +134,7 @@ async def test_a_second_daemon_gets_the_very_image_and_of_the_next_task_its_own_
                 return part
 
             monkeypatch.setattr(here, "export_part", counted)
-            found = images(here=here, there=there)
+            found = images({"here": here, "there": there})
             for most in (130 << 20, 1 << 20):
                 task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
                 sent.clear()

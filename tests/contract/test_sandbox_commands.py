@@ -10,8 +10,8 @@ import pytest
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
-from tests.fakes.contract_task import TASK, running, shell
-from tests.fakes.machine import THREAD_EXIT, becomes
+from tests.fakes.contract_task import TASK, shell
+from tests.fakes.machine import THREAD_EXIT, becomes, running
 from tests.fakes.sandbox_home import open_place
 
 
