@@ -33,8 +33,6 @@ GGUF = b"GGUF" + bytes(range(256))
 
 
 class Counting(InProcess):
-    """Remembers what was stored."""
-
     def __init__(self):
         super().__init__()
         self.stored = []

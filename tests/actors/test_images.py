@@ -26,8 +26,6 @@ FACTS = ImageFacts(id="sha256:one", workdir="")
 
 
 class Node:
-    """A node's actor whose images are played."""
-
     def __init__(self, *, has=None, builds=FACTS, dies=False):
         self.has, self.builds, self.dies, self.built, self.taken = has, builds, dies, 0, []
 

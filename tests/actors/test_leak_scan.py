@@ -147,8 +147,6 @@ def test_a_canary_among_the_first_events_of_a_long_trial_ends_the_sweep(tmp_path
 
 
 class _Crew:
-    """One verifier, who looks when it may."""
-
     has_verifiers = True
 
     def __init__(self):

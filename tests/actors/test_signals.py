@@ -21,7 +21,7 @@ from tests.fakes.listeners import Watcher
 
 
 class Interrupting(Watcher):
-    """Sends itself a signal when it is told of a step, or an event of a type, that begins so, for the ``nth`` time; then
+    """Sends itself a signal when it is told for the ``nth`` time of a step, or an event of a type, that begins so; then
     others, each so many seconds after the one before. ``told`` is all that it was told, in order."""
 
     def __init__(self, when="", *later, number=signal.SIGINT, nth=1):

@@ -17,8 +17,6 @@ TASKS = 6
 
 
 class World(crew.Stage):
-    """Whoever has the hint passes."""
-
     def __init__(self):
         super().__init__()
         self.solvers = {}

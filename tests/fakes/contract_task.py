@@ -26,7 +26,6 @@ TASK = Task(
 
 
 async def shell(box: Sandbox, text: str) -> str:
-    """Standard output of a shell line that must succeed."""
     done = await box.exec(["sh", "-c", text], timeout=20)
     assert done.exit_code == 0, done
     return done.stdout.decode()

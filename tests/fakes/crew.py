@@ -312,7 +312,6 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
 
 
 def run(plan: Plan, stage: Stage) -> tuple[sweep.SweepSummary, Watcher]:
-    """The sweep of a plan, as the command line runs it, played by ``stage``."""
     watcher = Watcher()
     return sweep.run(plan, events=watcher, cluster=stage), watcher
 
