@@ -11,12 +11,9 @@ import pytest
 from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.sandboxes.docker.transfer import PART
 from hc_ray.sandboxes.docker.values import ImageFacts
-from hc_ray_actors.attempts import now
 from hc_ray_actors.cluster import VERIFIER
 from hc_ray_actors.driver.crew.images import Images
-from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.sandboxes import Sandboxes
-from tests.bench import null_world
 from tests.fakes.contract_task import TASK
 from tests.fakes.docker_daemon import OwnDaemon
 from tests.fakes.docker_tasks import task_with_environment
@@ -99,14 +96,6 @@ async def test_a_trial_waits_until_its_task_can_run_where_candidates_do_and_not_
     found = images({"grades": Node(builds=False), "solves": Busy()}, grading={"grades"})
     await found.ready(TASK)
     assert not found.lacks("solves", TASK)
-
-
-def test_a_result_names_the_image_and_the_runners_that_its_trial_may_have_had(tmp_path):
-    plan = null_world.plan_of(tmp_path / "out", 1, 1)
-    record = Record(plan.trials[0], plan.taken[0], plan, null_world.LIMITS)
-    record.environment(now(), "sha256:one", ["b", "a", "b"])
-    told = record.result().agent_result.metadata
-    assert (told["image"], told["runners"]) == ("sha256:one", ["a", "b"])
 
 
 @pytest.mark.docker

@@ -133,18 +133,15 @@ def own_handlers():
         signal.signal(number, handler)
 
 
-def test_after_a_sweep_every_signal_does_what_it_did_before(tmp_path, own_handlers):
-    assert run(tmp_path, Watcher()).done == 2
-    assert [signal.getsignal(number) for number in ENDING] == [own_handlers] * len(ENDING)
-
-
 @pytest.mark.parametrize("number", ENDING)
-def test_in_the_background_all_but_a_closed_terminal_are_heard_though_a_shell_has_them_ignored(
+def test_in_the_background_all_but_a_closed_terminal_are_heard_though_a_shell_has_them_ignored_as_it_has_afterwards(
     number, tmp_path, own_handlers
 ):
     signal.signal(number, signal.SIG_IGN)
     ended = run(tmp_path, Interrupting("trial_start", number=number))
     assert ended.interrupted == (number != signal.SIGHUP)
+    before = dict.fromkeys(ENDING, own_handlers) | {number: signal.SIG_IGN}
+    assert {one: signal.getsignal(one) for one in ENDING} == before
 
 
 @pytest.mark.parametrize("number", ENDING)
