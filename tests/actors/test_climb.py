@@ -27,6 +27,7 @@ from hc_ray_actors.jobs import climb, climb_story, meta_reasoner
 from hc_ray_actors.role_models import role_models
 from tests.fakes.answers import HINT
 from tests.fakes.climbs import TASKS, Watch, climbed, given
+from tests.fakes.crew import Lagging
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.screen import said
 from tests.fakes.scripts import echo_request
@@ -144,29 +145,11 @@ def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what
 def test_the_slot_of_a_meta_reasoners_engine_that_does_not_answer_is_free_again(monkeypatch, comes_up, fault):
     monkeypatch.setattr(posts, "START_SECONDS", 0.1)
 
-    class World(InProcess):
-        ended, looks = False, 0
+    def start(name):
+        raise EngineError("no memory")
 
-        def free(self, resource):
-            self.looks += self.ended
-            return {self.here: 0.0 if 0 < self.looks <= 3 else 1.0}
-
-        def spawn(self, cls, *args, **where):
-            async def alive():
-                await asyncio.sleep(0 if comes_up else 60)
-
-            async def start():
-                raise EngineError("no memory")
-
-            async def stop():
-                """It did not start."""
-
-            return SimpleNamespace(alive=alive, start=start, stop=stop)
-
-        def kill(self, actor):
-            self.ended = True
-
-    engine, world = EngineConfig(command="vllm", model="m", context_tokens=4096, gpus=0), World()
+    engine = EngineConfig(command="vllm", model="m", context_tokens=4096, gpus=0)
+    world = Lagging(alive=lambda name: asyncio.sleep(0 if comes_up else 60), engine=start)
     plan, prompt = SimpleNamespace(seen=lambda engine, replica: None), Prompt(role="meta", purpose="propose")
     with pytest.raises(InfrastructureError, match=fault):
         asyncio.run(meta_reasoner.answer(engine, plan, world, prompt))
@@ -213,11 +196,3 @@ def test_what_no_climb_can_be_is_refused_in_one_line(given, more, says):
     with pytest.raises(ConfigError) as refused:
         climb.prepare(SweepConfig.model_validate(given | more))
     assert says in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_an_arm_in_mlflow_sums_engine_seconds_as_a_sweeps_run_does_and_knows_none_where_a_trial_does_not():
-    rows = [{"task": task, "passed": True, "engine_seconds": 2.5} for task in ("a", "b")]
-    known = dict.fromkeys(("tokens", "turns", "score", "self_pass"), 1.0)
-    rows = [known | row for row in rows]
-    assert climb_story._metrics(rows)["engine_seconds"] == 5.0
-    assert climb_story._metrics([*rows, rows[0] | {"engine_seconds": None}])["engine_seconds"] is None

@@ -59,7 +59,6 @@ def current(tmp_path, monkeypatch):
 
 @pytest.fixture
 def there(listener):
-    """The address of what greets as a cluster does."""
     listener[1].append(SETTINGS + ANSWER)
     return listener[0]
 
@@ -121,7 +120,9 @@ def test_a_stale_current_cluster_file_means_that_none_is_up_and_auto_starts_none
         address.running_cluster("auto")
 
 
-def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray(there, current, monkeypatch):
+def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray_and_local_is_none_of_them(
+    there, current, monkeypatch
+):
     current.write_text(f"{there}\n")
     assert address.running_cluster("auto") == there
     monkeypatch.setenv("RAY_ADDRESS", "auto")
@@ -130,6 +131,10 @@ def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray
     monkeypatch.setenv("RAY_ADDRESS", there)
     assert address.running_cluster("auto") == there
     assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there
+    current.write_text(there)
+    assert address.running_cluster("local") is None
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    assert address.running_cluster() is None
 
 
 def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(
@@ -148,14 +153,6 @@ def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_w
             address.running_cluster(given)
         assert "\n" not in str(refused.value)
     assert time.monotonic() - started < address.ANSWER_SECONDS
-
-
-def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current, monkeypatch):
-    current.write_text(there)
-    monkeypatch.setenv("RAY_ADDRESS", there)
-    assert address.running_cluster("local") is None
-    monkeypatch.setenv("RAY_ADDRESS", "local")
-    assert address.running_cluster() is None
 
 
 def test_a_port_that_accepts_and_never_answers_is_given_up(listener, current, monkeypatch):

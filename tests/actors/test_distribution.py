@@ -16,6 +16,7 @@ from hc_ray.blind.sealing.canaries import planted_tokens
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxError
 from hc_ray.engines import weights_shelf
+from hc_ray.engines.catalogue import ResolvedModel, resolve
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.crew import distribution
@@ -24,6 +25,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.verifiers import Verifiers
+from tests.fakes.recording import files_of
 from tests.fakes.sweeps import REPOSITORY
 from tests.fakes.tasks import make_task
 
@@ -31,8 +33,6 @@ GGUF = b"GGUF" + bytes(range(256))
 
 
 class Counting(InProcess):
-    """Remembers what was stored."""
-
     def __init__(self):
         super().__init__()
         self.stored = []
@@ -55,10 +55,6 @@ def _node(tmp_path, name):
     return Sandboxes("bwrap", roots[0], 1), Verifiers("bwrap", *roots, 1)
 
 
-def _files(root):
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 async def _give(parcels, *nodes):
     await asyncio.gather(*(parcels.to_sandboxes(sandboxes) for sandboxes, _ in nodes),
                          *(parcels.to_verifiers(verifiers) for _, verifiers in nodes))  # fmt: skip
@@ -72,11 +68,11 @@ async def test_tasks_are_stored_once_for_all_nodes_and_arrive_whole_and_what_is_
     await _give(parcels, _node(tmp_path, "a"), _node(tmp_path, "b"))
     assert len(cluster.stored) == 12  # 6 tasks, 2 parts
     for node in ("a", "b"):
-        assert _files(tmp_path / node) == _files(tmp_path / "head")
+        assert files_of(tmp_path / node) == files_of(tmp_path / "head")
     tokens = planted_tokens(tmp_path / "head/sealed")
     assert len(tokens) == 6 and not any(token.encode() in one for token in tokens for one in cluster.stored)
     await _give(parcels, _node(tmp_path, "a"), _node(tmp_path, "joined later"))
-    assert len(cluster.stored) == 12 and _files(tmp_path / "joined later") == _files(tmp_path / "head")
+    assert len(cluster.stored) == 12 and files_of(tmp_path / "joined later") == files_of(tmp_path / "head")
     later = Counting()
     await _give(Deliveries(later, tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks),
                 _node(tmp_path, "a"))  # fmt: skip
@@ -99,7 +95,7 @@ async def test_what_once_failed_to_be_stored_is_made_anew_for_the_next_node(data
         await parcels.to_sandboxes(sandboxes)
     cluster.room = True
     await parcels.to_sandboxes(sandboxes)
-    assert _files(tmp_path / "a/public") == _files(tmp_path / "head/public") and len(cluster.stored) == 6
+    assert files_of(tmp_path / "a/public") == files_of(tmp_path / "head/public") and len(cluster.stored) == 6
 
 
 async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, tmp_path):
@@ -108,7 +104,7 @@ async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, 
     assert not planted_tokens(tmp_path / "b/sealed").keys() & planted_tokens(tmp_path / "head/sealed").keys()
     parcels = Deliveries(Counting(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
     await _give(parcels, _node(tmp_path, "b"))
-    assert _files(tmp_path / "b") == _files(tmp_path / "head")
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "head")
 
 
 async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_ends_it(dataset, tmp_path):
@@ -189,15 +185,10 @@ def planned(tmp_path, monkeypatch):
     engine, _, _ = role_model(EngineConfig(model=str(weights)))
     monkeypatch.setattr(distribution, "PIECE", 100)
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "node"))
-    monkeypatch.setattr(distribution, "model_of", lambda engine: _of_head(Path(engine.model)))
+    known = ResolvedModel(name="m", path=weights, digest="", profile={})
+    monkeypatch.setattr(distribution, "model_of", lambda engine: known)
     monkeypatch.setattr(weights_shelf, "resolve", _not_here)
     return engine
-
-
-def _of_head(path):
-    from hc_ray.engines.catalogue import ResolvedModel
-
-    return ResolvedModel(name=path.stem, path=path, digest="", profile={})
 
 
 def _not_here(model, sha256):
@@ -210,8 +201,6 @@ async def test_weights_that_a_node_lacks_are_sent_once_in_pieces_and_served_from
     assert [len(piece) for piece in cluster.stored] == [100, 100, 60]
     [kept] = (tmp_path / "node/models/by-digest" / planned.sha256).glob("*.gguf")
     assert kept.name == "m.gguf" and hashlib.sha256(kept.read_bytes()).hexdigest() == planned.sha256
-    from hc_ray.engines.catalogue import resolve
-
     assert resolve("/nowhere/m.gguf", planned.sha256).path == kept
 
 

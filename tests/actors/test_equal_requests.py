@@ -18,7 +18,7 @@ SOLVER = SolverConfig(samples=2, max_rounds=2, testgen=TestgenConfig(total_min=3
 AGENTS = ("raw", "best_of_n", "hc")
 
 
-def swept(root, answers):
+def swept(root, answers, agents=AGENTS):
     """One sweep after its plan: how often the server was sent each request, how many others it was sent, how many were
     reused, and what each trial was charged."""
     with data_home() as home:
@@ -26,7 +26,7 @@ def swept(root, answers):
         place.mkdir()
         try:
             with EngineServer(answers) as server:
-                record(place, home, server, only_add, agents=AGENTS, solver=SOLVER, concurrency=3)
+                record(place, home, server, only_add, agents=agents, solver=SOLVER, concurrency=3)
                 sent = Counter(
                     json.dumps(body, sort_keys=True) for body in server.bodies() if "two numbers" in str(body)
                 )
@@ -51,5 +51,5 @@ def test_a_server_that_honours_seeds_is_sent_no_request_twice_and_every_trial_is
 
 def test_a_server_that_draws_anew_is_sent_what_each_trial_asks(tmp_path):
     number = itertools.count()
-    found = swept(tmp_path, lambda body: f"{answer(body)}# {next(number)}\n")
-    assert max(found.sent.values()) == 3 and found.reused == 0
+    found = swept(tmp_path, lambda body: f"{answer(body)}# {next(number)}\n", AGENTS[:2])
+    assert max(found.sent.values()) == 2 and found.reused == 0

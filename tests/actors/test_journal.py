@@ -1,6 +1,5 @@
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,8 +20,8 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
 
-PARENT = f"{os.getppid()}-{_started(os.getppid())}"
-"""Another process that lives."""
+ANOTHER = f"1-{_started(1)}"
+"""A process that lives."""
 
 
 def _store(tmp_path):
@@ -131,7 +130,7 @@ def test_of_two_machines_of_one_name_that_start_on_one_directory_the_second_is_r
 
 
 @pytest.mark.parametrize(("claim", "told"), [
-    (b"", None), (b'{"epoch"', None), ({"owner": "999999-1"}, None), ({"owner": PARENT}, "is running"),
+    (b"", None), (b'{"epoch"', None), ({"owner": "999999-1"}, None), ({"owner": ANOTHER}, "is running"),
     ({"machine": "x:1", "renewed_at": 0}, None), ({"machine": "x:1"}, "if that machine is gone, try again 1 s after"),
 ])  # fmt: skip
 def test_a_start_that_came_no_further_than_its_claim_is_judged_by_that(tmp_path, monkeypatch, claim, told):

@@ -91,10 +91,7 @@ class Talkative(crew.Stage):
     def __init__(self, told, away=0):
         super().__init__()
         self.told, self.away, self.seen = told, away, []
-
-    def spawn(self, cls, *args, **where):
-        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
-        return own(self) if own else super().spawn(cls, *args, **where)
+        self.own = {"Trials": _Trials, "Verifiers": _Verifiers}
 
 
 class _Trials(crew._Trials):
@@ -150,8 +147,6 @@ def test_a_canary_among_the_first_events_of_a_long_trial_ends_the_sweep(tmp_path
 
 
 class _Crew:
-    """One verifier, who looks when it may."""
-
     has_verifiers = True
 
     def __init__(self):

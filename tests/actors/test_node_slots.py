@@ -32,21 +32,19 @@ def test_a_host_without_sandboxes_gets_an_engine_for_each_gpu_alone_and_says_why
     assert "docker: install docker" in why and "bwrap: install bwrap" in why
 
 
-def test_what_is_given_replaces_what_the_host_has(tmp_path):
-    slots, _ = node_slots("engine_slot=0,sandbox_slot=8", here=Host("bwrap"), gpus=tmp_path)
-    assert slots["engine_slot"] == 0 and slots["sandbox_slot"] == 8 and slots["verifier_slot"] >= 1
-
-
 @pytest.mark.parametrize("given", ["gpu=1", "engine_slot", "engine_slot=-1", "sandbox_slot=all"])
 def test_slots_that_are_none_are_refused_with_the_form(given):
     with pytest.raises(ConfigError, match="is none of engine_slot=N"):
         node_slots(given, here=Host("bwrap"))
 
 
-def test_ray_start_gets_json_and_a_wrong_variable_ends_in_one_line(monkeypatch):
+def test_ray_start_gets_what_is_given_before_what_the_host_has_as_json_and_a_wrong_variable_ends_in_one_line(
+    monkeypatch,
+):
     words = [sys.executable, "-m", "hc_ray_actors.node_slots"]
-    monkeypatch.setenv("HC_RAY_SLOTS", "engine_slot=0")
-    assert json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["engine_slot"] == 0
+    monkeypatch.setenv("HC_RAY_SLOTS", "engine_slot=0,sandbox_slot=8")
+    slots = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    assert (slots["engine_slot"], slots["sandbox_slot"]) == (0, 8) and "verifier_slot" in slots
     monkeypatch.setenv("HC_RAY_SLOTS", "x")
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stdout == ""

@@ -28,7 +28,6 @@ PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
 
 @pytest.fixture
 def far(monkeypatch):
-    """A cluster of two nodes."""
     monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
     stage = Stage()
     stage.where, stage.nodes = "a cluster", ["a", "b"]

@@ -64,6 +64,15 @@ def test_a_result_is_on_the_disk_before_its_name_and_its_name_before_the_sweep_g
     store.write("trials/t__1/result.json", b"{}")
     assert disk.order == ["sync trials/t__1/result.json under another name", "name trials/t__1/result.json",
                           "sync trials/t__1", "sync trials", "sync .", "sync .."]  # fmt: skip
+    disk.order.clear()
+    store.write("trials/t__2/result.json", b"{}")
+    assert disk.order[2:] == ["sync trials/t__2", "sync trials"], "of a second trial its own names alone"
+    store.write("events/000000.jsonl", b"{}")
+    store.sync("events/000000.jsonl")
+    assert disk.order[-3:] == ["sync events/000000.jsonl", "sync events", "sync ."]
+    disk.order.clear()
+    assert store.claim("epochs/000001", b"a")
+    assert disk.order == ["sync epochs/000001 under another name", "sync epochs", "sync ."]
 
 
 @pytest.mark.parametrize(("path", "synced"), [
@@ -76,24 +85,6 @@ def test_what_a_resume_builds_on_is_on_the_disk_too_and_what_is_only_looked_at_w
     store.write(path, b"{}")
     assert disk.order[: 1 + synced] == [f"sync {path} under another name"] * synced + [f"name {path}"]
     assert f"sync {Path(path).parent}" in disk.order if synced else len(disk.order) == 1
-
-
-def test_of_a_second_trial_only_its_own_names_are_synced_and_a_full_segment_of_the_journal_is(disk, store):
-    store.write("trials/t__1/result.json", b"{}")
-    disk.order.clear()
-    store.write("trials/t__2/result.json", b"{}")
-    assert disk.order[2:] == ["sync trials/t__2", "sync trials"]
-    store.write("events/000000.jsonl", b"{}")
-    store.sync("events/000000.jsonl")
-    assert disk.order[-3:] == ["sync events/000000.jsonl", "sync events", "sync ."]
-
-
-def test_a_new_sweep_directory_and_a_claimed_epoch_are_on_the_disk(disk, store):
-    store.write("sweep.json", b"{}")
-    assert disk.order.pop() == "sync .."
-    disk.order.clear()
-    assert store.claim("epochs/000001", b"a")
-    assert disk.order == ["sync epochs/000001 under another name", "sync epochs", "sync ."]
 
 
 @pytest.mark.parametrize("links", [True, False])

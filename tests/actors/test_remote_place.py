@@ -33,8 +33,6 @@ class Box:
 
 
 class SlowPlace:
-    """Makes a sandbox when it is let."""
-
     def __init__(self):
         self.let = asyncio.Event()
         self.made = []

@@ -16,7 +16,7 @@ from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
 from hc_ray_actors.engine import Engine
 from tests.fakes import crew
-from tests.fakes.crew import Stage, attempts_of, failing, plan_of, results_of, run
+from tests.fakes.crew import Lagging, Stage, attempts_of, failing, plan_of, results_of, run
 
 
 @pytest.mark.parametrize(("kind", "method", "fault", "told"), [
@@ -170,17 +170,6 @@ def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_
     summary, _ = run(plan_of(tmp_path / "out", mlflow_uri="http://tracker"), stage)
     assert summary.tracked == "the run" and stage.stood["Trials"] == [stage.here, stage.here]
     assert stage.stood["Tracker"] == [stage.here]
-
-
-class Lagging(Stage):
-    """A cluster that sees only after three looks that a process has ended."""
-
-    looks = 0
-
-    def free(self, resource):
-        ended = any(actor.dead for kind in ("Sandboxes", "Verifiers") for actor in self.living.get(kind, ()))
-        self.looks += ended
-        return {} if ended and self.looks <= 3 else super().free(resource)
 
 
 def test_on_a_cluster_that_goes_on_the_next_sweep_finds_the_slots_of_the_one_before_free(tmp_path):

@@ -111,10 +111,16 @@ def test_an_image_that_does_not_build_is_tried_a_few_times_for_all_trials_of_the
     assert starts == {event.trial for event in watcher.of("trial_complete")}
 
 
-def test_what_no_other_try_mends_is_tried_once(tmp_path):
-    stage = Stage(prepare=failing(DatasetError("t0: its image cannot be built: COPY failed")))
-    summary, _ = run(plan_of(tmp_path / "out", 1, seeds=2), stage)
-    assert (summary.done, summary.unscored, stage.count("prepare")) == (2, 2, 1)
+@pytest.mark.parametrize(("method", "fault", "trace"), [
+    ("prepare", DatasetError("its image cannot be built: COPY failed"), None),
+    ("solve", KeyError("nobody thought of this"), "KeyError"),
+], ids=["a fault of the task's", "a bug, told with its traceback"])  # fmt: skip
+def test_what_no_other_try_mends_is_tried_once(tmp_path, method, fault, trace):
+    stage = Stage(**{method: failing(fault)})
+    summary, _ = run(plan_of(tmp_path / "out"), stage)
+    assert (summary.done, summary.unscored, stage.count(method, "t0")) == (2, 1, 1)
+    told = results_of(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
+    assert trace in told if trace else told == ""
 
 
 @pytest.mark.parametrize("method", ["prepare", "control", "grade"])
@@ -139,13 +145,6 @@ def test_a_back_off_keeps_nobody_else_from_working(tmp_path):
     _, watcher = run(plan_of(tmp_path / "out", 4, retries=waits, concurrency=1), stage)
     ends = [event.trial.partition("__")[0] for event in watcher.of("trial_complete")]
     assert ends[-1] == "t0"
-
-
-def test_a_bug_is_unscored_at_once_with_its_traceback(tmp_path):
-    stage = Stage(solve=failing(KeyError("nobody thought of this")))
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 1) and stage.count("solve", "t0") == 1
-    assert "KeyError" in results_of(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
 
 
 def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_path):

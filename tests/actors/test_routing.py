@@ -17,8 +17,6 @@ PROMPT = Prompt(role="solver", purpose="test", text="x" * 300, max_tokens=50)
 
 
 class Server:
-    """A replica that answers once it may, or fails."""
-
     def __init__(self) -> None:
         self.asked, self.dead, self.may = 0, False, asyncio.Event()
 
@@ -31,8 +29,6 @@ class Server:
 
 
 class Stand:
-    """A post, as ``Replicas`` sees it."""
-
     def __init__(self, node: str) -> None:
         self.node, self.state = node, "ready"
 

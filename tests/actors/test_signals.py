@@ -21,19 +21,21 @@ from tests.fakes.listeners import Watcher
 
 
 class Interrupting(Watcher):
-    """Sends itself a signal when it is told of a step, or an event of a type, that begins so; then others, each so many
-    seconds after the one before."""
+    """Sends itself a signal when it is told for the ``nth`` time of a step, or an event of a type, that begins so; then
+    others, each so many seconds after the one before. ``told`` is all that it was told, in order."""
 
-    def __init__(self, when, *later, number=signal.SIGINT):
+    def __init__(self, when="", *later, number=signal.SIGINT, nth=1):
         super().__init__()
-        self.when, self.later, self.number = when, later, number
+        self.when, self.later, self.number, self.nth, self.told = when, later, number, nth, []
 
     def emit(self, event):
         super().emit(event)
         self.doing(event.type)
 
     def doing(self, step):
-        if self.when and step.startswith(self.when):
+        self.told.append(step)
+        self.nth -= bool(self.when and step.startswith(self.when))
+        if self.when and self.nth == 0:
             self.when, at = "", 0.0
             signal.raise_signal(self.number)
             for pause in self.later:
@@ -75,36 +77,12 @@ def test_a_resume_that_is_interrupted_counts_no_trial_as_done_that_it_was_to_try
     assert (ended.done, ended.interrupted, ended.unscored) == (2, False, 0)
 
 
-class AtTheEnd(Interrupting):
-    """Sends the signal with the last trial's end."""
-
-    def emit(self, event):
-        super().emit(event)
-        if len(self.of("trial_complete")) == 2:
-            self.doing("the last trial has ended")
-
-
 @pytest.mark.parametrize(("watcher", "signalled"), [
-    (AtTheEnd("the last"), True), (Interrupting("writing the report"), True), (Watcher(), False),
+    (Interrupting("trial_complete", nth=2), True), (Interrupting("writing the report"), True), (Watcher(), False),
 ], ids=["one with the last trial's end", "one after the last trial", "none"])  # fmt: skip
 def test_a_sweep_that_is_whole_says_whether_a_signal_came(tmp_path, watcher, signalled):
     ended = run(tmp_path, watcher, leaks=_slow)
     assert (ended.done, ended.interrupted, ended.signalled) == (2, False, signalled)
-
-
-class Display(Watcher):
-    """A watcher that shows steps; what it was told, in order."""
-
-    def __init__(self):
-        super().__init__()
-        self.told = []
-
-    def emit(self, event):
-        super().emit(event)
-        self.told.append(self.events[-1].type)
-
-    def doing(self, step):
-        self.told.append(step)
 
 
 class Own(Stage):
@@ -117,7 +95,7 @@ class Own(Stage):
 
 
 def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_not_taken(tmp_path, monkeypatch):
-    display, quiet, own, given = Display(), Display(), Own(), Own()
+    display, quiet, own, given = Interrupting(), Interrupting(), Own(), Own()
     monkeypatch.setattr(sweep, "RayCluster", lambda **options: own)
     sweep.run(plan_of(tmp_path / "out", 1, mlflow_uri="http://nowhere.invalid"), events=display)
     assert display.told[display.told.index("trial_complete") + 1 :] == [
@@ -155,18 +133,15 @@ def own_handlers():
         signal.signal(number, handler)
 
 
-def test_after_a_sweep_every_signal_does_what_it_did_before(tmp_path, own_handlers):
-    assert run(tmp_path, Watcher()).done == 2
-    assert [signal.getsignal(number) for number in ENDING] == [own_handlers] * len(ENDING)
-
-
 @pytest.mark.parametrize("number", ENDING)
-def test_in_the_background_all_but_a_closed_terminal_are_heard_though_a_shell_has_them_ignored(
+def test_in_the_background_all_but_a_closed_terminal_are_heard_though_a_shell_has_them_ignored_as_it_has_afterwards(
     number, tmp_path, own_handlers
 ):
     signal.signal(number, signal.SIG_IGN)
     ended = run(tmp_path, Interrupting("trial_start", number=number))
     assert ended.interrupted == (number != signal.SIGHUP)
+    before = dict.fromkeys(ENDING, own_handlers) | {number: signal.SIG_IGN}
+    assert {one: signal.getsignal(one) for one in ENDING} == before
 
 
 @pytest.mark.parametrize("number", ENDING)

@@ -19,8 +19,6 @@ from tests.fakes.crew import Stage
 
 
 class World(Stage):
-    """A cluster whose tracker fails at first, so often; what it was told."""
-
     where = "laptop"
 
     def __init__(self, fails=0):

@@ -7,7 +7,7 @@ import pytest
 
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import EngineUse, ErrorEvent
-from hc_ray_actors.attempts import fault_of
+from hc_ray_actors.attempts import fault_of, now
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.remote_place import Station
@@ -55,13 +55,17 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
 
 
-async def test_a_grading_is_told_by_the_drivers_clock_whatever_that_of_its_node_says(world):
+async def test_a_result_tells_a_grading_by_the_drivers_clock_and_the_image_and_runners_that_its_trial_may_have_had(
+    world,
+):
     plan, _ = world
     record = Record(plan.trials[0], plan.taken[0], plan, null_world.LIMITS)
+    record.environment(now(), "sha256:one", ["b", "a", "b"])
     record.submitted(None)
     await asyncio.sleep(0.2)
     record.judged(null_world.FAILED.model_copy(update={"seconds": 0.1}))
     told = record.result()
+    assert (told.agent_result.metadata["image"], told.agent_result.metadata["runners"]) == ("sha256:one", ["a", "b"])
     began, ended = (datetime.fromisoformat(at) for at in (told.verifier.started_at, told.verifier.finished_at))
     assert (ended - began).total_seconds() == told.agent_result.metadata["phases"]["grading"] == 0.1
     assert told.started_at < told.verifier.started_at and told.verifier.finished_at <= told.finished_at

@@ -1,10 +1,7 @@
 import asyncio
-import gc
-
-import pytest
 
 from hc_ray_actors.driver import concurrency_window
-from hc_ray_actors.driver.concurrency_window import Slot, drive
+from hc_ray_actors.driver.concurrency_window import drive
 
 
 async def test_no_more_hold_a_slot_than_the_window_is_wide_and_those_that_wait_without_one_are_bounded():
@@ -36,34 +33,3 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide_and_those_that_wait_w
     gate.set()
     await running
     assert begun == 1000
-
-
-async def test_the_first_that_raises_ends_all_and_of_several_that_end_at_once_all_are_heard(caplog):
-    cancelled = []
-
-    async def go(key, slot):
-        await asyncio.sleep(0)
-        if key.startswith("bad"):
-            raise ValueError(key)
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.append(key)
-            raise
-
-    with pytest.raises(ValueError, match="bad"):
-        await drive(["one", "bad 1", "other", "bad 2"], go, width=4)
-    gc.collect()
-    assert sorted(cancelled) == ["one", "other"] and "never retrieved" not in caplog.text
-
-
-async def test_a_slot_is_given_back_where_what_is_waited_for_takes_long(monkeypatch):
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.01)
-    slots = asyncio.Semaphore(1)
-    slot = Slot(slots)
-    await slot.take()
-    end = asyncio.Event()
-    waiting = asyncio.ensure_future(slot.during(end.wait()))
-    await asyncio.wait_for(slots.acquire(), 20)
-    end.set()
-    await waiting

@@ -25,8 +25,6 @@ SETTINGS = {
 
 
 class Cluster:
-    """Hosts with Ray on them; the first is the head."""
-
     def __init__(self, hosts: list[Host]) -> None:
         self.hosts, self.head, self._token = hosts, hosts[0], secrets.token_hex(32)
         for host in hosts:
@@ -47,7 +45,6 @@ class Cluster:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def sweep(self, *words: object, out: str = OUT) -> "subprocess.Popen[str]":
-        """A sweep that was begun on the head."""
         given = ["sweep", *words, "--address", "auto", "-o", out, "--mlflow-uri", "none"]
         return self.head.start(shlex.join(command(*given)))
 

@@ -90,8 +90,6 @@ class Host:
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, text=True, **both)
 
     def unplug(self, seconds: float) -> None:
-        """Its link is down from now on for so long."""
-
         def link(state: str) -> None:
             words = ["ip", "link", "set", "dev", self.name, state]
             ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()

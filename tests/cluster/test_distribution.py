@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.cluster.conftest import WORK, Cluster, cluster_of
+from tests.cluster.conftest import WORK, cluster_of
+from tests.fakes.recording import files_of
 from tests.fakes.tasks import make_task
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -52,16 +53,6 @@ finally:
 PART = 4 << 20
 
 
-def _files(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def _join(cluster: Cluster) -> None:
-    cluster.join(cluster.head)
-    for host in cluster.hosts[1:]:
-        cluster.join(host, engine_slot=1, **WORK)
-
-
 def test_tasks_and_weights_cost_the_head_at_most_a_fifth_more_than_their_size_for_each_node():
     with cluster_of(3) as cluster:
         head = cluster.head.folder
@@ -70,14 +61,15 @@ def test_tasks_and_weights_cost_the_head_at_most_a_fifth_more_than_their_size_fo
             for part in ("environment", "tests"):
                 (task / part / "data").write_bytes(os.urandom(PART))
         (head / "tmp/m.gguf").write_bytes(b"GGUF" + os.urandom(8 * PART))
-        _join(cluster)
+        cluster.join(cluster.head)
+        for host in cluster.hosts[1:]:
+            cluster.join(host, engine_slot=1, **WORK)
         done = cluster.head.run(shlex.join([sys.executable, "-c", SCRIPT]), timeout=200)
         assert done.returncode == 0, done.stderr[-2000:]
         told = json.loads(done.stdout.strip().splitlines()[-1])
-        print(told)
         for host in cluster.hosts[1:]:
             for root in ("public", "sealed"):
-                assert _files(host.folder / "srv" / root) == _files(head / "srv" / root)
+                assert files_of(host.folder / "srv" / root) == files_of(head / "srv" / root)
             [kept] = (host.folder / "srv/models/by-digest" / told["sha256"]).glob("*.gguf")
             assert kept.read_bytes() == (head / "tmp/m.gguf").read_bytes()
         assert told["tasks"] <= 1.2 * 2 * 4 * 2 * PART and told["weights"] <= 1.2 * 2 * 8 * PART, told

@@ -104,16 +104,14 @@ async def test_a_kernel_that_takes_no_filter_of_system_calls_gives_no_sandbox(ho
         bwrap_binary.find_bwrap()
 
 
-def test_a_kernel_that_counts_processes_by_user_alone_gives_no_sandbox_and_the_remedy(home, monkeypatch):
-    monkeypatch.setattr(bwrap_binary, "kernel_release", lambda: (5, 10))
+@pytest.mark.parametrize(("fact", "lacking", "says"), [
+    ("kernel_release", (5, 10), "Linux 5.14 or later, this is 5.10: use Docker"),
+    ("resource.getrlimit", (64, 64), "256 open files, this process may have 64: raise the limit (ulimit -n 1024)"),
+], ids=["counts processes by user alone", "lets grading open too few files"])  # fmt: skip
+def test_a_machine_that_lacks_what_a_sandbox_needs_gives_none_and_the_remedy(home, monkeypatch, fact, lacking, says):
+    monkeypatch.setattr(f"hc_ray.sandboxes.bwrap.binary.{fact}", lambda *_: lacking)
     bwrap_binary.working_bwrap.cache_clear()
-    assert probe() == "bubblewrap sandboxes need Linux 5.14 or later, this is 5.10: use Docker"
-
-
-def test_a_limit_of_open_files_that_grading_cannot_live_with_gives_no_sandbox_and_the_remedy(home, monkeypatch):
-    monkeypatch.setattr(bwrap_binary.resource, "getrlimit", lambda limit: (64, 64))
-    bwrap_binary.working_bwrap.cache_clear()
-    assert "need 256 open files, this process may have 64: raise the limit (ulimit -n 1024)" in probe()
+    assert probe() == f"bubblewrap sandboxes need {says}"
 
 
 def test_a_data_folder_that_runs_no_programs_is_named_with_the_remedy(home, monkeypatch):
@@ -235,16 +233,13 @@ async def test_one_that_is_ended_while_it_starts_is_dead_like_any_other(place):
     assert (done.exit_code, done.stderr) == (None, b"the sandbox was killed: its files hold more than 8 MiB\n")
 
 
-async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own(place):
+async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own_and_where_none_is_named_it_is_the_root(place):
     for workdir in ("/usr/src/hc-test/app", "/root/project", "/", "/usr/local/hc-test"):
         box = await place.create(task(workdir=workdir), "workdir")
         assert await shell(box, "pwd; touch here; python3 -c 'print(1)'; which env") == f"{workdir}\n1\n/usr/bin/env\n"
         assert (await box.difference()).changed == (f"{workdir.rstrip('/')}/here",)
         await box.close()
-
-
-async def test_where_the_task_names_no_workdir_it_is_the_root_as_in_the_images_that_bubblewrap_stands_in_for(place):
-    box = await place.create(task(dockerfile="FROM debian", workdir=""), "silent")
+    box = await place.create(task(dockerfile="FROM debian", workdir=""), "silent")  # as in the image of that name
     assert box.workdir == "/" and await shell(box, "pwd") == "/\n"
 
 

@@ -44,8 +44,6 @@ def test_a_registry_that_nobody_reaches_or_that_says_nothing_is_given_up_in_time
 
 
 class _Sender:
-    """A node that has the image, and counts who asks for it."""
-
     asked = 0
 
     async def begin_export(self, image: str, skip: int) -> int:

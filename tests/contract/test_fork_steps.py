@@ -11,9 +11,9 @@ from hc_ray.domain.ports import Sandbox
 from hc_ray_actors import node_probe
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.sandboxes import Sandboxes
-from tests.fakes.contract_task import TASK, running, shell
+from tests.fakes.contract_task import TASK, shell
 from tests.fakes.detached import Detached
-from tests.fakes.machine import becomes
+from tests.fakes.machine import becomes, running
 
 
 @pytest.fixture(params=["itself", "through an actor"])

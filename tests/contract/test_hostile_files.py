@@ -66,7 +66,6 @@ for _ in range(190):
 
 
 async def leaves(box: Sandbox, text: str) -> None:
-    """Have a program run on in a session of its own."""
     await box.exec([*RUNNER_PYTHON, "-c", _BESIDE + text], timeout=20)
 
 

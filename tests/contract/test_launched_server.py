@@ -32,7 +32,6 @@ def started(folder, command=COMMAND, *, key=None, **settings):
 
 
 def program(folder, name):
-    """The fake server under another program's name."""
     path = folder / name
     path.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
     path.chmod(0o755)

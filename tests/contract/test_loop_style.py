@@ -82,17 +82,23 @@ async def test_work_ends_at_no_submission_whose_answer_changed_it_but_at_one_tha
     assert ran.first.turns == 3, "what an answer of its own changed was seen"
 
 
-async def test_the_difference_is_told_with_what_is_no_text(place):
-    made = "rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link; echo x > own; chmod 600 own"
-    told = (await trial(place, says(sh(made), SUBMIT))).said(2)
+async def test_what_is_no_text_is_told_in_the_difference_names_spelled_out_and_stored_and_handed_in_as_it_is(place):
+    made = "rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link; echo x > own; chmod 600 own; "
+    made += r"printf x > $'a\377'; printf x > $'a\376'; ln -s $'\377' named"
+    ran = await trial(place, says(sh(made), SUBMIT))
+    told = ran.said(2)
     for line in (
         "given.txt (removed)",
         "link (a link to /etc/hostname)",
         "odd (a file of 3 bytes)",
         "own (rights 600)",
+        r"named (a link to \udcff)",
+        r"a\udcff (a file of 1 bytes)",
     ):
         assert f"\n  {line}\n" in told
-    assert told.count("own") == 1
+    assert told.count("own") == 1 and {"app/a\udcfe"} < ran.handed.keys() and not ran.first.all_text
+    for one in (*ran.asked, *ran.journal, ran.outcome):
+        assert one.model_dump_json(exclude={"differences"})
 
 
 async def test_the_work_is_told_before_caches_elsewhere_of_which_folders_stand_for_what_they_hold(place):
@@ -104,14 +110,6 @@ async def test_the_work_is_told_before_caches_elsewhere_of_which_folders_stand_f
     assert lines[:2] == ["  m/ (200 entries)", "  main.go"]
     assert [line.rpartition("/.")[2] for line in lines[2:4]] == ["cache/b/ (120 entries)", "own"]
     assert lines[4].startswith("- Mentioned")
-
-
-async def test_a_name_that_is_no_text_is_told_spelled_out_stored_and_handed_in_as_it_is(place):
-    ran = await trial(place, says(sh("printf x > $'a\\377'; printf x > $'a\\376'; ln -s $'\\377' link"), SUBMIT))
-    assert r"  a\udcff (a file of 1 bytes" in ran.said(2) and r"  link (a link to \udcff)" in ran.said(2)
-    assert sorted(ran.handed) == ["app/a\udcfe", "app/a\udcff"] and not ran.first.all_text
-    for one in (*ran.asked, *ran.journal, ran.outcome):
-        assert one.model_dump_json(exclude={"differences"})
 
 
 async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be_read_ends_it_as_data(place):

@@ -10,8 +10,8 @@ import pytest
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
-from tests.fakes.contract_task import TASK, running, shell
-from tests.fakes.machine import THREAD_EXIT, becomes
+from tests.fakes.contract_task import TASK, shell
+from tests.fakes.machine import THREAD_EXIT, becomes, running
 from tests.fakes.sandbox_home import open_place
 
 
@@ -24,18 +24,17 @@ async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment_a
     assert (await box.exec(["sh", "-c", "touch /.hc/x || rm /.hc/bin/python3"], timeout=20)).exit_code != 0
 
 
-async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place):
-    limits = place.limits()
-    assert {"memory", "disk", "pids", "network", "cpu"} <= set(limits)
-    assert all(isinstance(text, str) and text for text in limits.values()) and place.refuses(TASK) is None
-
-
-async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box):
+async def test_exec_runs_an_argv_in_a_folder_with_an_environment_and_standard_input_and_keeps_streams_apart(box):
     done = await box.exec(["printf", "%s|", "$HOME", "a b", ";"], timeout=20)
     assert (done.exit_code, done.stdout, done.stderr) == (0, b"$HOME|a b|;|", b"")
     done = await box.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=20)
     assert (done.exit_code, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
     assert not done.timed_out and not done.truncated and 0 <= done.seconds < 20
+    done = await box.exec(["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"], timeout=20, cwd="/opt/more",
+                          env={"OTHER": "ü"}, stdin=b"x" * 300_000)  # fmt: skip
+    assert done.stdout.decode().split() == ["/opt/more", "hello", "ü", "300000"]
+    assert (await box.exec(["cat"], timeout=20)).stdout == b""
+    assert (await box.exec(["no-such-command"], timeout=20)).exit_code in (126, 127), "a missing command is data"
 
 
 async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(place):
@@ -51,14 +50,6 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
     # Two signals are the C library's own: it lets nobody wait for them and ignores them in what ``posix_spawn`` makes.
     known = sum(1 << (number - 1) for number in signal.valid_signals())
     assert [int(line.split()[1], 16) & known for line in seen.splitlines()] == [0, 0], seen
-
-
-async def test_exec_takes_a_folder_an_environment_and_standard_input_and_a_missing_command_is_data(box):
-    assert (await box.exec(["no-such-command"], timeout=20)).exit_code in (126, 127)
-    done = await box.exec(["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"], timeout=20, cwd="/opt/more",
-                          env={"OTHER": "ü"}, stdin=b"x" * 300_000)  # fmt: skip
-    assert done.stdout.decode().split() == ["/opt/more", "hello", "ü", "300000"]
-    assert (await box.exec(["cat"], timeout=20)).stdout == b""
 
 
 async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on_and_others_run_beside_it(box):

@@ -15,8 +15,8 @@ from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
-from tests.fakes.contract_task import TASK, python, running, shell
-from tests.fakes.machine import becomes
+from tests.fakes.contract_task import TASK, python, shell
+from tests.fakes.machine import becomes, running
 
 
 async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: Sandbox) -> None:

@@ -25,5 +25,4 @@ HINT = "Read the whole task before you answer."
 
 
 def has_a_hint(prompt: Prompt) -> str:
-    """What a meta-reasoner answers that knows it."""
     return json.dumps({"knob": "solver.hint", "value": HINT, "reason": "It does not read to the end of the task."})

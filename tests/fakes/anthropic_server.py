@@ -82,7 +82,6 @@ class AnthropicServer(EngineServer):
 
 
 def _checked(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns, if they take turns and every call of a tool is answered at once."""
     open_calls: set[str] = set()
     for number, turn in enumerate(turns):
         if turn["role"] != ("user", "assistant")[number % 2]:

@@ -17,15 +17,10 @@ TASKS = 6
 
 
 class World(crew.Stage):
-    """Whoever has the hint passes."""
-
     def __init__(self):
         super().__init__()
         self.solvers = {}
-
-    def spawn(self, cls, *args, **where):
-        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
-        return own(self) if own else super().spawn(cls, *args, **where)
+        self.own = {"Trials": _Trials, "Verifiers": _Verifiers}
 
 
 class _Trials(crew._Trials):

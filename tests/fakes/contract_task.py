@@ -5,17 +5,13 @@ import hashlib
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Copy, Environment, Task
-from tests.fakes.machine import running
-
-__all__ = ["DIGEST", "DOCKERFILE", "TASK", "python", "running", "shell"]
 
 DOCKERFILE = (
     "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV GREETING=hello\nCOPY data.txt ./\nCOPY more /opt/more/\n"
 )
-DIGEST = hashlib.sha256(DOCKERFILE.encode()).hexdigest()
 TASK = Task(
     name="contract",
-    digest=DIGEST,
+    digest=hashlib.sha256(DOCKERFILE.encode()).hexdigest(),
     instruction="",
     environment=Environment(
         dockerfile=DOCKERFILE,
@@ -30,7 +26,6 @@ TASK = Task(
 
 
 async def shell(box: Sandbox, text: str) -> str:
-    """Standard output of a shell line that must succeed."""
     done = await box.exec(["sh", "-c", text], timeout=20)
     assert done.exit_code == 0, done
     return done.stdout.decode()

@@ -48,6 +48,9 @@ class Stage:
     def count(self, method: str, of: str | None = None) -> int:
         return sum(one == method and of in (None, name) for one, name in self.calls)
 
+    own: Mapping[str, type["_Actor"]] = {}
+    """Actors of a kind that a test plays by a class of its own."""
+
     # ``cluster.Cluster``
 
     where = "in-process"
@@ -70,8 +73,7 @@ class Stage:
         return value
 
     def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
-        kinds = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": _Trials}
-        actor = {**kinds, "Tracker": _Tracker}[cls.__name__](self, where.get("node"))
+        actor = {**_KINDS, **self.own}[cls.__name__](self, where.get("node"))
         self.made.append(cls.__name__)
         self.stood.setdefault(cls.__name__, []).append(where.get("node"))
         self.living.setdefault(cls.__name__, []).append(actor)
@@ -247,6 +249,22 @@ class _Tracker(_Actor):
         return await self.play("export", f"{status} {summary['sweep']['trials']}", "the run")
 
 
+_KINDS: dict[str, type[_Actor]] = {
+    "Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": _Trials, "Tracker": _Tracker,
+}  # fmt: skip
+
+
+class Lagging(Stage):
+    """A cluster that sees only after three looks that a process has ended."""
+
+    looks = 0
+
+    def free(self, resource: str) -> dict[str, float]:
+        ended = any(actor.dead for actors in self.living.values() for actor in actors)
+        self.looks += ended
+        return {} if ended and self.looks <= 3 else super().free(resource)
+
+
 def verdict(passed: bool | None, cause: Any = None) -> Verdict:
     return Verdict(passed=passed, cause=cause or ("passed" if passed else "failed"), reward=float(bool(passed)))
 
@@ -294,7 +312,6 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
 
 
 def run(plan: Plan, stage: Stage) -> tuple[sweep.SweepSummary, Watcher]:
-    """The sweep of a plan, as the command line runs it, played by ``stage``."""
     watcher = Watcher()
     return sweep.run(plan, events=watcher, cluster=stage), watcher
 

@@ -6,8 +6,6 @@ from typing import Any
 
 
 class Detached:
-    """Stands before a plain object."""
-
     def __init__(self, actor: Any) -> None:
         self._actor, self._calls = actor, set[asyncio.Task[Any]]()
 

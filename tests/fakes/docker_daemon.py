@@ -12,8 +12,6 @@ STOP_SECONDS = 1
 
 
 class OwnDaemon:
-    """``stop`` and ``start`` are what an administrator does."""
-
     def __init__(self, folder: Path, inside: Sequence[str] = ("unshare", "--net")) -> None:
         """``inside``: what starts a program where it is to run. By default in a network of its own: a daemon without a
         bridge removes docker0, which is the real daemon's."""
@@ -25,7 +23,6 @@ class OwnDaemon:
         return f"unix://{self._folder}/s"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
         folder = self._folder
         (folder / "settings").write_text("{}")  # not the machine's own
         with (folder / "log").open("ab") as log:
@@ -50,7 +47,6 @@ class OwnDaemon:
             self._process = None
 
     def load(self, *images: str) -> None:
-        """Give it images of the machine's daemon."""
         save = subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE)
         subprocess.run(["docker", "--host", self.host, "load"], stdin=save.stdout, check=True, capture_output=True)
         if save.wait():
@@ -63,7 +59,6 @@ class OwnDaemon:
         return self.docker("ps", "-aq").stdout.split()
 
     def remove(self) -> None:
-        """Stop it, and leave nothing of it."""
         self.stop()
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for place in sorted((place for place in mounts if place.startswith(f"{self._folder}/")), reverse=True):
@@ -72,5 +67,4 @@ class OwnDaemon:
 
 
 def may_run() -> bool:
-    """A daemon needs root, and its program."""
     return os.geteuid() == 0 and None not in (shutil.which("dockerd"), shutil.which("unshare"))

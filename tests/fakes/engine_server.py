@@ -22,14 +22,12 @@ class Rejected(Exception):
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    """What a request asks: the text to continue, or all messages joined by line breaks."""
     if "prompt" in body:
         return str(body["prompt"])
     return "\n".join(str(message["content"]) for message in body["messages"])
 
 
 def tokens_of(text: str) -> int:
-    """Words of the text in normal form."""
     return len(normal_form(text).split())
 
 

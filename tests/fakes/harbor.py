@@ -20,14 +20,12 @@ LAGGING = "certifi>=2026.1\n"
 
 
 def run(*words: object, **options: Any) -> str:
-    """A command that must end well; its output."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=540, **options)
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
 def newer_python() -> Path:
-    """A Python of this machine that Harbor runs in."""
     names = [f"python3.{minor}" for minor in range(12, 20)]
     own = sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python"))
     for candidate in [sys.executable, *filter(None, map(shutil.which, names)), *own]:
@@ -90,7 +88,6 @@ def environment(site: Path, home: Path) -> dict[str, str]:
 
 
 def wheel_in(site: Path) -> None:
-    """hc-ray as a user installs it there: its wheel, and nothing that it depends on."""
     given = ("--python", harbor_home() / "bin/python", "--no-deps", "--target", site)
     uv("pip", "install", *given, build_wheel(REPOSITORY, site.parent), cwd=site.parent)
 

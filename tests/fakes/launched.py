@@ -25,7 +25,6 @@ ADDS = "```python\ndef add(a, b):\n    return a + b\n```\n"
 
 
 def listed(url: str, key: str | None = None) -> Any:
-    """What such a server tells of how it was started."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     with urllib.request.urlopen(urllib.request.Request(f"{url}/models", headers=headers)) as answer:
         return json.load(answer)["data"][0]

@@ -16,7 +16,6 @@ THREAD_EXIT = {"x86_64": 60, "aarch64": 93}[platform.machine()]
 
 
 def running(marker: str) -> int:
-    """Living processes of this machine whose command line names the marker."""
     found = 0
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():

@@ -44,8 +44,6 @@ async def asked(session: "ClientSession", tool: str, **given: Any) -> dict[str, 
 
 
 class Line:
-    """The same, line by line."""
-
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 

@@ -46,8 +46,6 @@ class Exits(Agent):
 
 
 class Spends(Agent):
-    """Asks for ever."""
-
     async def solve(self, attempt: Attempt) -> Candidate | None:
         await attempt.add({"double.py": RIGHT})
         while True:
@@ -63,8 +61,6 @@ class Foreign(Agent):
 
 
 class Tries(Agent):
-    """Uses a sandbox."""
-
     async def solve(self, attempt: Attempt) -> Candidate | None:
         async with attempt.sandbox({"double.py": RIGHT}) as box:
             done = await box.exec([sys.executable, "-c", "import double; print(double.double(4))"], timeout=20)
@@ -85,12 +81,10 @@ class Asks(Agent):
 
 
 def last(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
-    """Prefers the candidate that was made last."""
     return {one: float(place) for place, one in enumerate(matrix.candidates)}
 
 
 def lazy(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
-    """Scores nobody."""
     return {}
 
 

@@ -35,7 +35,6 @@ def online_at_need(*words: str | Path, cwd: Path) -> None:
 
 
 def copy_source(target: Path) -> None:
-    """What a wheel is built from."""
     for folder in ("hc_ray", "actors", "configs"):
         shutil.copytree(REPOSITORY / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"),
                         symlinks=True)  # fmt: skip

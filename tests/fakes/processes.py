@@ -14,7 +14,6 @@ LISTENS = "0A"
 
 
 def ran(*command: object, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A program, run to its end; what it printed is text."""
     words = [str(word) for word in command]
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
 
@@ -56,7 +55,6 @@ def family(*pids: int) -> set[int]:
 
 
 def named(pids: Iterable[int], name: str) -> list[int]:
-    """Those of the processes that Ray gave a name, such as ``ray::Sandboxes``."""
     return sorted(pid for pid in pids if name in read(pid, "cmdline"))
 
 
@@ -106,7 +104,6 @@ def wait(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 
 
 def runs_inside(docker: Any, container: str, command: str) -> bool:
-    """Whether a command runs in a container; no for one that has ended since it was listed."""
     from docker.errors import APIError
 
     try:
@@ -134,7 +131,6 @@ def holding(folder: Path, needles: dict[str, str]) -> list[str]:
 
 
 def shown(pid: int) -> str:
-    """A process for a reader: number, state, command line, and the label that it carries."""
     words = read(pid, "cmdline").replace("\0", " ")[:200]
     labels = [line for line in read(pid, "environ").split("\0") if line.startswith("HC_RAY_OWNER")]
     return f"{pid} {(_stat(pid) or ['gone'])[0]} {words} {labels}"

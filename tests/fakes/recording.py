@@ -30,8 +30,6 @@ _TRIAL: ContextVar[str] = ContextVar("trial", default="")
 
 @dataclass
 class Phase:
-    """What a trial did between two verdicts."""
-
     requests: list[bytes] = field(default_factory=list)
     """Every byte of each request, sorted: those of a round are sent side by side."""
     sandboxes: list[str] = field(default_factory=list)
@@ -42,8 +40,6 @@ class Phase:
 
 @dataclass
 class Seen:
-    """All that one sweep showed."""
-
     phases: dict[str, list[Phase]]
     """By trial name, one phase before each verdict and one after the last; the empty name is the sweep's."""
     driver_events: dict[str, list[dict[str, Any]]]
@@ -207,7 +203,6 @@ def forget(root: Path) -> None:
 
 
 def files_of(root: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path there."""
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 

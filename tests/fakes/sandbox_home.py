@@ -62,7 +62,6 @@ def open_folder(place: str | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def sealed_in(dataset: Path) -> Iterator[tuple[Path, "SealedDataset"]]:
-    """A dataset that is sealed into ``public`` and ``sealed`` of an open folder."""
     from hc_ray.blind.sealing import vault
 
     with data_home(), open_folder() as folder:
@@ -128,7 +127,6 @@ def opened(backend: str, public_root: Path) -> Iterator[SandboxPlace]:
 
 @contextlib.asynccontextmanager
 async def closing(backend: str, public_root: Path) -> AsyncIterator[SandboxPlace]:
-    """A place that is closed whatever happens."""
     place = open_place(backend, public_root)
     try:
         yield place

@@ -11,14 +11,12 @@ from hc_ray.reports.terminal import Progress
 
 
 def said(tell: Callable[..., object], *told: Any, **more: Any) -> str:
-    """What ``tell`` prints."""
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         tell(*told, **more)
     return stream.getvalue()
 
 
 def drawn(progress: Progress) -> str:
-    """What the live display shows now."""
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(progress.render())
     return console.export_text()

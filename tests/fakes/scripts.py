@@ -20,6 +20,3 @@ def echo_request(body: dict[str, Any]) -> str:
 
 def _digest(asked: str, seed: int) -> str:
     return "answer " + hashlib.sha256(f"{seed}\n{asked}".encode()).hexdigest()[:16]
-
-
-not_a_function = 3

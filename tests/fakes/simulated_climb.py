@@ -52,7 +52,6 @@ class World:
         self._chances: dict[str, np.ndarray] = {}
 
     def chances(self, solver: SolverConfig) -> np.ndarray:
-        """Each task's true pass probability."""
         if (key := solver.hash) not in self._chances:
             shift = sum((one.share(solver) * (one.worth + one.own) for one in self.effects), np.zeros(len(self.tasks)))
             self._chances[key] = 1 / (1 + np.exp(-(self.base + shift)))

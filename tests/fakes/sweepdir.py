@@ -43,7 +43,6 @@ class MemoryStore:
         return {parts[1] for path in self.list("trials") if (parts := path.split("/"))[2:] == [name]}
 
     def save(self, folder: Path) -> Path:
-        """The same files on a disk."""
         for path, data in self.files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
@@ -54,7 +53,6 @@ DIED = ExceptionInfo(exception_type="EngineError", exception_message="the server
 
 
 def sweep(config: SweepConfig | None = None, **more: Any) -> MemoryStore:
-    """A sweep without trials."""
     store = MemoryStore()
     data = {
         "schema_version": 1, "sweep_id": "sweep-1", "started_at": "2026-11-21T09:59:30+00:00",

@@ -51,5 +51,4 @@ def swept(out: Path, dataset: Path, events: Events | None = None, **settings: An
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
-    """``result.json`` of every trial, by its name."""
     return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}

@@ -23,7 +23,6 @@ def builds_an_image(name: str) -> bool:
 
 
 def answer(prompt: Prompt) -> str:
-    """Look, write the reference's script, run it, submit twice."""
     if prompt.role != "solver":
         return "no tests"
     turn = sum(message.role == "assistant" for message in prompt.messages)

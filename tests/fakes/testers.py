@@ -27,7 +27,6 @@ def a_tester(answer: Callable[[Prompt], str], *, label: str = "m") -> RoleModel:
 
 async def suite_of(*testers: RoleModel, instruction: str = INSTRUCTION, files: dict[str, str] | None = None,
                    **knobs: object) -> Suite:  # fmt: skip
-    """The suite that these write together."""
     environment = Environment(files=tuple(f"/app/{path}" for path in files or {}))
     task = Task(name="t", digest="0" * 64, instruction=instruction, environment=environment)
     config = SolverConfig(testgen=TestgenConfig.model_validate({"budget_tokens": 4000, **knobs}))

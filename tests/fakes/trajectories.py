@@ -16,7 +16,6 @@ CHECKER = jsonschema.Draft202012Validator(ATIF)
 
 
 def faults(told: dict[str, Any]) -> list[str]:
-    """What is wrong with a trajectory; empty for a valid one."""
     found = [f"{error.json_path}: {error.message[:200]}" for error in CHECKER.iter_errors(told)]
     subagents = told.get("subagent_trajectories") or []
     names = [one.get("trajectory_id") for one in subagents]

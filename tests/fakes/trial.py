@@ -30,7 +30,6 @@ TESTS = "3) == 6\nassert double(0) == 0\nassert double(7) == 15\nassert double(1
 
 
 def body_of(prompt: Prompt, body: str) -> str:
-    """A body as the continuation of the prompt's code prefix."""
     return body if prompt.context.endswith("\n") or not body else "\n" + body
 
 

@@ -62,7 +62,6 @@ def _acts(body: dict[str, Any], prompt: str, roll: bytes) -> str:
 
 
 def _tests(prompt: str) -> str:
-    """A file of tests, or a second reading of them."""
     name = (re.findall(r"`(\w+)\(", prompt) or ["main"])[0]
     if "name: right|" in prompt:
         return f'test_small: right | "Example: {name}(3, 2) returns" | ok\ntest_file: unsupported | | no'
