@@ -113,11 +113,15 @@ class InProcess:
 
 
 def wait_until_free(cluster: Cluster, held: Mapping[tuple[str, str], float]) -> None:
-    """Wait until so many units of a kind are free on a node again; ``held``: by kind and node."""
+    """Wait until so many units of a kind are free on a node again, as long as it is there; ``held``: by kind and
+    node."""
+
+    def taken() -> bool:
+        there = {member.id for member in cluster.members()}
+        return any(node in there and cluster.free(kind).get(node, 0) < units for (kind, node), units in held.items())
+
     until = time.monotonic() + FREE_SECONDS
-    while any(cluster.free(kind).get(node, 0) < units for (kind, node), units in held.items()):
-        if time.monotonic() > until:
-            return
+    while taken() and time.monotonic() < until:
         time.sleep(0.05)
 
 

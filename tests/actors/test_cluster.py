@@ -13,6 +13,7 @@ import pytest
 
 from hc_ray.domain.errors import ActorError, PlatformError
 from hc_ray_actors import address
+from hc_ray_actors.cluster import SANDBOX, InProcess, Member, wait_until_free
 from hc_ray_actors.ray_cluster import Remote
 from hc_ray_actors.ray_token import token_file
 
@@ -194,3 +195,19 @@ async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have
     hidden, dead = await told(ActorUnavailableError("RPC error", None)), await told(ActorDiedError())
     assert hidden.startswith("the process that serves grade cannot be reached (ActorUnavailableError: ")
     assert dead.startswith("the process that serves grade died (ActorDiedError: ")
+
+
+def test_slots_of_a_node_that_is_lost_are_not_waited_for():
+    class Shrinking(InProcess):
+        looks = 0
+
+        def members(self) -> list[Member]:
+            self.looks += 1
+            return [Member(id=node, name=node, slots={}) for node in ("near", "far")[: 2 if self.looks < 3 else 1]]
+
+        def free(self, resource: str) -> dict[str, float]:
+            return {"near": 2, "far": 0}
+
+    cluster, began = Shrinking(), time.monotonic()
+    wait_until_free(cluster, {(SANDBOX, "near"): 2, (SANDBOX, "far"): 2})
+    assert cluster.looks == 3 and time.monotonic() - began < 5
