@@ -126,10 +126,6 @@ def swept(home, tmp_path_factory):
     return root / "out"
 
 
-class Interrupted(Exception):
-    """Stands in for Ctrl-C."""
-
-
 @pytest.fixture(scope="module")
 def opened():
     """The names of all sandboxes so far."""
@@ -149,10 +145,10 @@ def audited(swept, opened):
     """The audit, broken off after its first task and begun again."""
 
     def stop_at_first(_: str) -> None:
-        raise Interrupted
+        raise KeyboardInterrupt
 
     prepared = auditing.prepare(str(swept))
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         asyncio.run(auditing.measured(prepared, stop_at_first))
     assert not (swept / "audit.json").exists()
     before = len(opened)
@@ -221,15 +217,11 @@ def test_candidates_are_graded_without_their_self_tests_too(audited, swept):
     assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
 
 
-def audit_folder(swept):
-    return sealed_folder(swept.parent / "tasks") / "audit"
-
-
 def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
     told = b"\n".join(path.read_bytes() for path in swept.rglob("*") if path.is_file())
     for secret in (b"test_adds", b"negative", b"tr a-z A-Z", b"hc-ray-canary"):
         assert secret not in told
-    kept = [path for path in audit_folder(swept).iterdir() if path.suffix == ".json"]
+    kept = [*(sealed_folder(swept.parent / "tasks") / "audit").glob("*.json")]
     assert any(b"test_adds" in path.read_bytes() for path in kept)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 

@@ -197,16 +197,6 @@ async def test_no_settings_of_the_candidate_s_lie_on_the_way_up_from_the_tests(g
         assert (await graded(task, files, place, ground)).cause == "no_verdict"
 
 
-async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:
-    script = (
-        'mkdir -p /logs/verifier\n[ "$(cat out.txt)" = yes ] && echo \'{"reward": 1}\' > /logs/verifier/reward.json\n'
-    )
-    task = sealed_task(ground, tests={"test.sh": script})
-    verdict = await graded(task, {"/app/out.txt": "yes"}, place, ground)
-    assert (verdict.passed, verdict.witness) == (True, "none")
-    assert (await grade(task, None, sealed_root=ground / "sealed", place=place)).cause == "no_verdict"
-
-
 async def test_the_witness_is_found_by_scripts_that_set_the_search_path_anew(place: SandboxPlace, ground: Path) -> None:
     script = (
         "export PYTHONPATH=/app${PYTEST_AT:+:$PYTEST_AT}\ncd /tests\n"
