@@ -66,7 +66,7 @@ SHOUT = (
 )  # fmt: skip
 
 
-def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool = False) -> None:
+def write_sweep(out: Path, dataset: Path, *, split: str = "dev") -> None:
     """A finished sweep of the dataset, as its trials would have left it."""
     sealed = verifiers.seal(dataset, data_root() / "public", sealed_folder(dataset))
     tasks = {task.name: task for task in sealed.tasks}
@@ -76,9 +76,6 @@ def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool =
         tasks=[{"name": task.name, "digest": task.digest} for task in sealed.tasks],
         sealed_digest=digest_of(sealed.sealed_digests), models={"tester": {"engine": engine.model_dump(mode="json")}},
     )  # fmt: skip
-    if running:
-        lease = Held(epoch=1, owner="x", pid=1, host="elsewhere", machine="another", renewed_at=time.time())
-        store.write(LEASE, lease.model_dump_json().encode())
     write_suite(store, tasks["add"].digest, ADMITTED, DROPPED)
     write_suite(store, tasks["shout"].digest, SHOUT, ())
     write_suite(store, tasks["broken"].digest, (of_add("any", "add(1, 1)", ExpectedValue(value="2")),), ())
@@ -255,12 +252,11 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     assert not (sealed_folder(dataset) / "audit").exists()
 
 
-def test_a_sweep_that_runs_or_is_none_is_not_audited(home, tmp_path):
+def test_a_sweep_that_runs_or_is_none_is_not_audited(swept, tmp_path):
     with pytest.raises(OutputError):
         auditing.prepare(str(tmp_path / "nothing"))
-    make_task(tmp_path / "tasks", "add")
-    make_task(tmp_path / "tasks", "shout", instruction="Shout.\n")
-    make_task(tmp_path / "tasks", "broken", instruction="Break.\n")
-    write_sweep(tmp_path / "out", tmp_path / "tasks", running=True)
+    lease = Held(epoch=1, owner="x", pid=1, host="elsewhere", machine="another", renewed_at=time.time())
+    (swept / LEASE).write_text(lease.model_dump_json())
     with pytest.raises(OutputError, match="still running"):
-        auditing.prepare(str(tmp_path / "out"))
+        auditing.prepare(str(swept))
+    (swept / LEASE).unlink()

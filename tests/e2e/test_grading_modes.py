@@ -323,9 +323,9 @@ open("/app/ended", "w").close()
 """
 
 
-@pytest.mark.parametrize("python", ["python3", "python3 -I", "env -i python3"])
-async def test_no_python_of_the_tests_reads_byte_code_that_somebody_else_leaves_beside_modules(places, ground, python):
-    script = f"{WAITS}{python} -c 'import judge' > /logs/verifier/reward.txt\n"
+async def test_no_python_of_the_tests_reads_byte_code_that_somebody_else_leaves_beside_modules(places, ground):
+    asks = "for python in python3 'python3 -I' 'env -i python3'; do $python -c 'import judge'; done"
+    script = f"{WAITS}{asks} | uniq > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=JUDGES, tests={"test.sh": script})
     does = "setsid python3 /srv/forges.py </dev/null >/dev/null 2>&1 &"
     verdict = await given_away(places, ground, task, does, {"/srv/forges.py": FORGES})

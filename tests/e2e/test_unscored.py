@@ -176,18 +176,6 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     _record("images that do not build", out, 6)
 
 
-class Interrupted(EngineServer):
-    """An engine that is gone for a while: connections are refused."""
-
-    def again(self) -> "Interrupted":
-        """The same server, at the same address."""
-        port = int(self.base_url.rpartition(":")[2].partition("/")[0])
-        self.__exit__()
-        time.sleep(3)
-        other = Interrupted(self.answer, port=port)
-        return other.__enter__()  # type: ignore[return-value]
-
-
 def _answer(body: dict[str, Any]) -> str:
     asked = prompt_of(body)
     code = "\n    return a + b\n"
@@ -198,8 +186,7 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
     """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
     make_tasks(tmp_path / "tasks", 8)
     out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
-    server = Interrupted(_answer, delay=0.2)
-    server.__enter__()
+    server = EngineServer(_answer, delay=0.2).__enter__()
     words = ["sweep", "-p", tmp_path / "tasks", "-o", out, "-a", "raw", "-n", 2, "--sandbox", "bwrap", "--mlflow-uri",
              "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url,
              "--set", "engine.context_tokens=2048"]  # fmt: skip
@@ -208,7 +195,9 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
         for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
             wait(lambda least=count: len(results(out)) >= least or process.poll() is not None, 180, "some trials")
             if title == "engine":
-                server = server.again()
+                server.__exit__()  # connections are refused
+                time.sleep(3)
+                server = EngineServer(_answer, port=int(server.base_url.split(":")[2].partition("/")[0])).__enter__()
             else:
                 (pid,) = carrying(marker, title)
                 os.kill(pid, signal.SIGKILL)
