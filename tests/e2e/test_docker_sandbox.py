@@ -120,9 +120,9 @@ async def test_a_build_that_fails_says_its_last_lines_and_an_image_that_nobody_h
 
 async def test_a_build_past_its_deadline_is_given_up(place, tmp_path):
     text = f"FROM debian:bookworm-slim\nRUN echo {uuid.uuid4()}; sleep 30\n"
-    task = task_with_environment(tmp_path, {}, dockerfile=text, build_timeout_sec=3.0)
+    task = task_with_environment(tmp_path, {}, dockerfile=text, build_timeout_sec=1.0)
     started = time.monotonic()
-    with pytest.raises(SandboxError, match="longer than 3 s"):
+    with pytest.raises(SandboxError, match="longer than 1 s"):
         await place.create(task, "a")
     assert time.monotonic() - started < 10
 
@@ -147,8 +147,8 @@ async def test_a_service_outlives_the_command_that_started_it_and_may_still_writ
 
 
 async def test_the_deadline_of_one_command_spares_another(sandbox):
-    slow = sandbox.exec(["sh", "-c", "sleep 2; echo done"], timeout=20)
-    short = sandbox.exec(["sh", "-c", "sleep 33 & sleep 34"], timeout=0.5)
+    slow = sandbox.exec(["sh", "-c", "sleep 1; echo done"], timeout=20)
+    short = sandbox.exec(["sh", "-c", "sleep 33 & sleep 34"], timeout=0.3)
     lived, died = await asyncio.gather(slow, short)
     assert died.timed_out and lived.stdout == b"done\n"
 
@@ -178,7 +178,7 @@ async def test_a_folder_of_many_changes_is_read_once_and_one_that_holds_too_much
 ):
     text, files = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY . ./\n", {"data.txt": b"1", "sub/file": b"2"}
     sandbox = await place.create(task_with_environment(tmp_path, files, dockerfile=text), "a")
-    made = ("for i in $(seq 100); do echo $i > f$i; done; mkdir d; touch d/a; ln -s f1 l; ln -s o o; mkfifo p; "
+    made = ("for i in $(seq 30); do echo $i > f$i; done; mkdir d; touch d/a; ln -s f1 l; ln -s o o; mkfifo p; "
             "ln sub/file x; chmod 600 f7; touch data.txt")  # fmt: skip
     await shell(sandbox, made)
     archive, read = Daemon.archive, []
@@ -186,8 +186,8 @@ async def test_a_folder_of_many_changes_is_read_once_and_one_that_holds_too_much
     found = await sandbox.difference()
     assert len(read) < 10 and "/etc" not in {path for _, path in read}, "Docker's own mounts touched it, and no more"
     monkeypatch.setattr(reading, "AHEAD", 0)
-    assert await sandbox.difference() == found and len(read) > 100
-    names = {"d", "d/a", "l", "o", "x", *(f"f{number}" for number in range(1, 101))}
+    assert await sandbox.difference() == found and len(read) > 30
+    names = {"d", "d/a", "l", "o", "x", *(f"f{number}" for number in range(1, 31))}
     assert set(found.changed) == {f"/app/{name}" for name in names} and found.deleted == ()
     members = {member.path: member for member in unpack(found.tar).members}
     assert members["/app/f7"].data == b"7\n" and members["/app/f7"].mode == 0o600 and members["/app/x"].data == b"2"
@@ -383,13 +383,12 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
     await theirs.close()
 
 
-@pytest.mark.parametrize("late", [0.0, 2.0])
 async def test_a_container_lives_as_long_as_its_lease_is_renewed_and_nothing_inside_ends_or_freezes_it(
-    tmp_path, daemon, monkeypatch, late
+    tmp_path, daemon, monkeypatch
 ):
-    # Late: on a busy machine the first process may be slower to hide itself than a command to start.
+    # On a busy machine the first process may be slower to hide itself than a command to start.
     *python, start, keeper = machinery_command("keep")
-    slow = [*python, f"import time; time.sleep({late}); {start}", keeper]
+    slow = [*python, f"import time; time.sleep(2); {start}", keeper]
     monkeypatch.setattr("hc_ray.sandboxes.docker.place.machinery_command", lambda name: slow)
     monkeypatch.setattr("hc_ray.sandboxes.docker.place.LEASE_SECONDS", 2.0)
     place = DockerPlace(tmp_path, owner=current_owner())
