@@ -79,7 +79,7 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, tmp_pat
         await sandbox.exec(["true"], timeout=20)  # it may begin with its first command
         looked = walk.Walk((token,), quick=True)
         for pid in family(sandbox.process.pid):  # type: ignore[attr-defined]
-            looked.process(pid)
+            looked.process(pid, directory=False)
     tell("capability", {"planted": "the root of a sandbox", "found_where_planted": bool(looked.found)})
     assert looked.found
 

@@ -1,21 +1,12 @@
 """The check of what the documentation tells people to type finds what cannot be typed."""
 
-import importlib.util
+import runpy
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_hooks", CHECKOUT / "docs/hooks.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+HOOKS = runpy.run_path(str(CHECKOUT / "docs/hooks.py"))
 
 
 @pytest.mark.parametrize(
@@ -31,11 +22,11 @@ def hooks() -> ModuleType:
         ("Call `scripts/nothing --all`.", "`scripts/nothing` does not exist"),
     ],
 )
-def test_what_cannot_be_typed_is_found(hooks: ModuleType, page: str, said: str) -> None:
-    faults = list(hooks.faults_of(page))
+def test_what_cannot_be_typed_is_found(page: str, said: str) -> None:
+    faults = list(HOOKS["faults_of"](page))
     assert len(faults) == 1 and said in faults[0], faults
 
 
-def test_a_link_that_leads_nowhere_is_found(hooks: ModuleType) -> None:
+def test_a_link_that_leads_nowhere_is_found() -> None:
     page = "[a](README.md#limits) [b](https://example.org/x) [c](docs/none.md)"
-    assert list(hooks.dead_links(page, CHECKOUT)) == ["the link docs/none.md leads nowhere"]
+    assert list(HOOKS["dead_links"](page, CHECKOUT)) == ["the link docs/none.md leads nowhere"]

@@ -140,13 +140,6 @@ def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
     return ran(Path(sys.executable).parent / "lint-imports", "--no-cache", cwd=tree, env=env)
 
 
-def append(module: Path, line: str) -> None:
-    """Adds a line to a module, which is made if it is missing."""
-    module.parent.mkdir(parents=True, exist_ok=True)
-    text = module.read_text() if module.exists() else '"""A seeded module."""\n'
-    module.write_text(f"{text}\n{line}\n")
-
-
 def keeps(graph: grimp.ImportGraph, name: str, *crossing: str) -> bool:
     """Whether a contract is kept where one module more imports another; one name alone is a module without imports."""
     seen = deepcopy(graph)
@@ -201,7 +194,8 @@ SEEDS = (
 
 def test_the_linter_reads_each_broken_rule_in_the_files(tree: Path) -> None:
     for module, line, _ in SEEDS:
-        append(tree / module, line)
+        with (tree / module).open("a") as file:
+            file.write(f"\n{line}\n")
     result = lint_imports(tree)
     assert result.returncode != 0
     for module, _, name in SEEDS:

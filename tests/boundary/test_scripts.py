@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.fakes.processes import ran
+from tests.fakes.processes import program, ran
 from tests.fakes.sandbox_home import open_folder
 
 CHECKOUT = Path(__file__).parents[2]
@@ -25,13 +25,6 @@ def as_normal_user(*command: str | Path, cwd: Path) -> subprocess.CompletedProce
     """Runs a command as a user who is not root: this one, or nobody."""
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     return ran(*drop, *command, cwd=cwd, env={"HOME": str(cwd), "PATH": "/usr/local/bin:/usr/bin:/bin"})
-
-
-def program(path: Path, text: str) -> None:
-    """Writes a shell program."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, CHECKOUT / ".ci/run"], ids=lambda path: path.name)
@@ -97,19 +90,17 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
-def test_the_demo_installs_sweeps_into_a_fresh_folder_and_reports_on_it(demo):
-    result = ran(demo / "scripts/demo", cwd=demo)
+@pytest.mark.parametrize("given", [
+    (), ("-o", "runs/mine"), ("--out", "runs/mine"), ("--out=runs/mine",), ("-oruns/mine",),
+])  # fmt: skip
+def test_the_demo_installs_sweeps_and_reports_on_a_fresh_folder_or_the_one_that_its_caller_names(demo, given):
+    result = ran(demo / "scripts/demo", *given, *(["--resume"] if given else []), cwd=demo)
     assert result.returncode == 0, result.stderr
     install, sweep, report = calls(demo)
     out = report.removeprefix("report ")
-    assert install == "install" and out.startswith("runs/demo-")
-    assert sweep == f"sweep configs/demo.yaml -o {out}" and f"hc-ray ui {out}" in result.stdout
-
-
-@pytest.mark.parametrize("given", [("-o", "runs/mine"), ("--out", "runs/mine"), ("--out=runs/mine",), ("-oruns/mine",)])
-def test_the_demo_reports_on_the_folder_that_its_caller_names(demo, given):
-    ran(demo / "scripts/demo", *given, "--resume", cwd=demo)
-    assert calls(demo)[1:] == [f"sweep configs/demo.yaml {' '.join(given)} --resume", "report runs/mine"]
+    assert install == "install" and f"hc-ray ui {out}" in result.stdout
+    assert out == "runs/mine" if given else out.startswith("runs/demo-")
+    assert sweep == f"sweep configs/demo.yaml {' '.join((*given, '--resume') if given else ('-o', out))}"
 
 
 def test_a_demo_that_was_interrupted_or_planned_reports_nothing_and_one_with_unscored_trials_does(demo):

@@ -66,7 +66,7 @@ SHOUT = (
 )  # fmt: skip
 
 
-def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool = False) -> None:
+def write_sweep(out: Path, dataset: Path, *, split: str = "dev") -> None:
     """A finished sweep of the dataset, as its trials would have left it."""
     sealed = verifiers.seal(dataset, data_root() / "public", sealed_folder(dataset))
     tasks = {task.name: task for task in sealed.tasks}
@@ -76,9 +76,6 @@ def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool =
         tasks=[{"name": task.name, "digest": task.digest} for task in sealed.tasks],
         sealed_digest=digest_of(sealed.sealed_digests), models={"tester": {"engine": engine.model_dump(mode="json")}},
     )  # fmt: skip
-    if running:
-        lease = Held(epoch=1, owner="x", pid=1, host="elsewhere", machine="another", renewed_at=time.time())
-        store.write(LEASE, lease.model_dump_json().encode())
     write_suite(store, tasks["add"].digest, ADMITTED, DROPPED)
     write_suite(store, tasks["shout"].digest, SHOUT, ())
     write_suite(store, tasks["broken"].digest, (of_add("any", "add(1, 1)", ExpectedValue(value="2")),), ())
@@ -126,10 +123,6 @@ def swept(home, tmp_path_factory):
     return root / "out"
 
 
-class Interrupted(Exception):
-    """Stands in for Ctrl-C."""
-
-
 @pytest.fixture(scope="module")
 def opened():
     """The names of all sandboxes so far."""
@@ -149,10 +142,10 @@ def audited(swept, opened):
     """The audit, broken off after its first task and begun again."""
 
     def stop_at_first(_: str) -> None:
-        raise Interrupted
+        raise KeyboardInterrupt
 
     prepared = auditing.prepare(str(swept))
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         asyncio.run(auditing.measured(prepared, stop_at_first))
     assert not (swept / "audit.json").exists()
     before = len(opened)
@@ -221,15 +214,11 @@ def test_candidates_are_graded_without_their_self_tests_too(audited, swept):
     assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
 
 
-def audit_folder(swept):
-    return sealed_folder(swept.parent / "tasks") / "audit"
-
-
 def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
     told = b"\n".join(path.read_bytes() for path in swept.rglob("*") if path.is_file())
     for secret in (b"test_adds", b"negative", b"tr a-z A-Z", b"hc-ray-canary"):
         assert secret not in told
-    kept = [path for path in audit_folder(swept).iterdir() if path.suffix == ".json"]
+    kept = [*(sealed_folder(swept.parent / "tasks") / "audit").glob("*.json")]
     assert any(b"test_adds" in path.read_bytes() for path in kept)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 
@@ -263,12 +252,11 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     assert not (sealed_folder(dataset) / "audit").exists()
 
 
-def test_a_sweep_that_runs_or_is_none_is_not_audited(home, tmp_path):
+def test_a_sweep_that_runs_or_is_none_is_not_audited(swept, tmp_path):
     with pytest.raises(OutputError):
         auditing.prepare(str(tmp_path / "nothing"))
-    make_task(tmp_path / "tasks", "add")
-    make_task(tmp_path / "tasks", "shout", instruction="Shout.\n")
-    make_task(tmp_path / "tasks", "broken", instruction="Break.\n")
-    write_sweep(tmp_path / "out", tmp_path / "tasks", running=True)
+    lease = Held(epoch=1, owner="x", pid=1, host="elsewhere", machine="another", renewed_at=time.time())
+    (swept / LEASE).write_text(lease.model_dump_json())
     with pytest.raises(OutputError, match="still running"):
-        auditing.prepare(str(tmp_path / "out"))
+        auditing.prepare(str(swept))
+    (swept / LEASE).unlink()

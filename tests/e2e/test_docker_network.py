@@ -8,13 +8,12 @@ import threading
 
 import pytest
 
-from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.lifecycle import own_addresses
-from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from tests.fakes.contract_task import python
 from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.processes import ran
+from tests.fakes.sandbox_home import closing
 
 pytestmark = pytest.mark.docker
 
@@ -83,10 +82,9 @@ exec python3 -um http.server 8000 --bind {WORLD}"""
 
 @pytest.fixture
 async def place(tmp_path):
-    made = DockerPlace(tmp_path, owner=current_owner())
-    await made.keep_from(["203.0.113.0/24"])
-    yield made
-    await made.close()
+    async with closing("docker", tmp_path) as made:
+        await made.keep_from(["203.0.113.0/24"])
+        yield made
 
 
 def attack(port, *targets):

@@ -12,7 +12,7 @@ from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from tests.fakes.sandbox_home import BACKENDS, closing, open_place
+from tests.fakes.sandbox_home import closing, open_place
 from tests.fakes.tars import make_tar, member
 from tests.fakes.tasks import sealed_task
 from tests.fakes.terminal_tasks import DATASET
@@ -28,8 +28,9 @@ def test_adds():
 """
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["bwrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.proof])])
 async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[SandboxPlace]:
+    """Docker is a proof: the rules are the same, and of each kind of cheat one is tried there in every run."""
     made = open_place(request.param, ground / "public")
     yield made
     await made.close()
@@ -195,16 +196,6 @@ async def test_no_settings_of_the_candidate_s_lie_on_the_way_up_from_the_tests(g
     files = {**repository, "/.git/config": config, "/app/forge": forge, "/app/out.txt": "no\n"}
     async with closing("bwrap", ground / "public") as place:
         assert (await graded(task, files, place, ground)).cause == "no_verdict"
-
-
-async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:
-    script = (
-        'mkdir -p /logs/verifier\n[ "$(cat out.txt)" = yes ] && echo \'{"reward": 1}\' > /logs/verifier/reward.json\n'
-    )
-    task = sealed_task(ground, tests={"test.sh": script})
-    verdict = await graded(task, {"/app/out.txt": "yes"}, place, ground)
-    assert (verdict.passed, verdict.witness) == (True, "none")
-    assert (await grade(task, None, sealed_root=ground / "sealed", place=place)).cause == "no_verdict"
 
 
 async def test_the_witness_is_found_by_scripts_that_set_the_search_path_anew(place: SandboxPlace, ground: Path) -> None:

@@ -10,6 +10,7 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
+from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import SandboxError
@@ -71,6 +72,24 @@ def serving(ground: Path, user: str = "", first: str = "") -> Task:
     return sealed_task(ground, toml=toml, tests=tests, solution={"solve.sh": SERVES})
 
 
+async def given_away(
+    places: tuple[DockerPlace, DockerPlace], ground: Path, task: Task, does: str, files: dict[str, str] | None = None
+) -> Verdict:
+    """The verdict on a sandbox in which ``does`` was run and ended, and whatever it started lives on."""
+    sandbox = await places[0].create(task, "lives")
+    await sandbox.put({path: text.encode() for path, text in (files or {}).items()})
+    done = await sandbox.exec(["sh", "-c", does], timeout=60)
+    assert done.exit_code == 0, done
+    return await graded_alive(places, ground, task, await sandbox.hand_over())
+
+
+async def graded_alive(
+    places: tuple[DockerPlace, DockerPlace], ground: Path, task: Task, ticket: str | None, tar: bytes = b""
+) -> Verdict:
+    submission = oracle.make_submission(task, tar, "trial").model_copy(update={"living": ticket})
+    return await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+
+
 async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_isolated(places, ground):
     task = serving(ground)
     roots = {"sealed_root": ground / "sealed", "place": places[1]}
@@ -84,9 +103,8 @@ async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_
 
 
 async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places, ground):
-    solvers, verifiers = places
     task = serving(ground, user='user = "nobody"')
-    base = await solvers.create(task, "base")
+    base = await places[0].create(task, "base")
     sandbox = await base.fork("fork")
     await sandbox.exec(["bash", "-c", SERVES], timeout=30)
     ticket = await sandbox.hand_over()
@@ -94,34 +112,25 @@ async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places
         await sandbox.exec(["true"], timeout=10)
     await sandbox.close()
     await base.close()
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await graded_alive(places, ground, task, ticket)
     assert (verdict.passed, verdict.cause, verdict.witness) == (True, "passed", "agrees"), verdict
     left = subprocess.run(["docker", "ps", "-aq", "--no-trunc"], capture_output=True, text=True, check=True).stdout
     assert sandbox.container not in left
 
 
 async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its_stay(places, ground):
-    solvers, verifiers = places
     task = serving(ground, first=WAITS)
-    sandbox = await solvers.create(task, "lurks")
-    await sandbox.exec(["bash", "-c", f"{SERVES}\n({LURKS}) </dev/null >/dev/null 2>&1 &"], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await given_away(places, ground, task, f"{SERVES}\n({LURKS}) </dev/null >/dev/null 2>&1 &")
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
 
 
 async def test_what_programs_load_unasked_from_where_the_tests_run_is_seen_when_it_comes_there(places, ground):
-    solvers, verifiers = places
     dockerfile = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV LD_LIBRARY_PATH=/lib: BASH_ENV=/app/env.sh\n"
     test_sh = f"{WAITS}echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=dockerfile, tests={"test.sh": test_sh})
     for name, passed in (("libtinfo.so.6", False), ("env.sh", False), ("log", True)):
-        sandbox = await solvers.create(task, "lurks")
         lurks = LURKS.replace("pytest.py", name)
-        await sandbox.exec(["bash", "-c", f"touch it\n({lurks}) </dev/null >/dev/null 2>&1 &"], timeout=30)
-        submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-        verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+        verdict = await given_away(places, ground, task, f"touch it\n({lurks}) </dev/null >/dev/null 2>&1 &")
         assert (verdict.passed, verdict.tampered) == (passed, () if passed else (f"/app/{name}",)), verdict
 
 
@@ -154,47 +163,33 @@ for path in ("/proc/sys/kernel/hostname", "/proc/sysrq-trigger"):
 async def test_what_tests_put_on_command_lines_is_seen_by_nobody_who_lives_beside_them(places, ground):
     script = "python3 /tests/beside.py 4712 && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script, "beside.py": BESIDE})
-    sandbox = await places[0].create(task, "looks")
-    await sandbox.put({"/srv/looks.py": LOOKS.encode()})
     start = "for it in 'python3 /srv/looks.py' 'sleep 4711'; do setsid $it </dev/null >/dev/null 2>&1 & done"
-    await sandbox.exec(["sh", "-c", start], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    kept = ground / "kept.txt"
-    terms = {"sealed_root": ground / "sealed", "place": places[1], "keep_output": kept}
-    verdict = await grade_shared(task, submission, spared=(), **terms)  # type: ignore[arg-type]
-    assert verdict.passed, (verdict, kept.read_text())
+    verdict = await given_away(places, ground, task, start, {"/srv/looks.py": LOOKS})
+    assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh"])
 async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_run_voids_them(places, ground, hook):
     script = "sleep 0.5\nbash -lc 'grep -q 42 /app/out' && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script})
-    sandbox = await places[0].create(task, "rewrites")
     rewrites = f"while :; do echo 'echo 42 > /app/out' > {hook}; sleep 0.05; done"
     start = f'setsid sh -c "{rewrites}" </dev/null >/dev/null 2>&1 & until [ -s {hook} ]; do sleep 0.05; done'
-    await sandbox.exec(["sh", "-c", start], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, start)
     assert verdict.passed is False and verdict.cause in ("tampered", "submission_refused"), verdict
 
 
 async def test_what_was_handed_in_and_differs_from_the_image_may_change_no_more_while_the_tests_run(places, ground):
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": "tool; sleep 1; echo 1 > /logs/verifier/reward.txt\n"})
-    sandbox = await places[0].create(task, "writes")
     adds = "useradd -m me; printf '#!/bin/sh\\n' > /usr/local/bin/tool; chmod 755 /usr/local/bin/tool; ldconfig; "
     writes = "while :; do chmod 644 /etc/ld.so.cache /etc/passwd; chmod 755 /usr/local/bin/tool; sleep 0.1; done"
-    await sandbox.exec(["sh", "-c", f'{adds}setsid sh -c "{writes}" </dev/null >/dev/null 2>&1 &'], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    does = f'{adds}setsid sh -c "{writes}" </dev/null >/dev/null 2>&1 &'
+    verdict = await given_away(places, ground, task, does)
     assert verdict.tampered == ("/etc/ld.so.cache", "/etc/passwd", "/usr/local/bin/tool"), verdict
 
 
 async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_whatever_it_is_for(places, ground):
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": WAITS + "echo 1 > /logs/verifier/reward.txt\n"})
-    sandbox = await places[0].create(task, "changes")
-    await sandbox.exec(["bash", "-c", f"({CHANGES}) </dev/null >/dev/null 2>&1 &"], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, f"({CHANGES}) </dev/null >/dev/null 2>&1 &")
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
@@ -215,10 +210,7 @@ async def test_a_folder_of_code_that_another_stands_in_for_while_the_tests_read_
     )
     reads = f"{JUDGE} > /logs/verifier/reward.txt; touch /app/read; until [ -e /app/over ]; do sleep 0.02; done"
     task = sealed_task(ground, toml=SHARED, dockerfile=image, tests={"test.sh": f"{WAITS}{reads}\n"})
-    sandbox = await places[0].create(task, "exchanges")
-    await sandbox.exec(["bash", "-c", EXCHANGES.replace("PARTS", parts)], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, EXCHANGES.replace("PARTS", parts))
     assert verdict.cause == "tampered" and parts.startswith(verdict.tampered), verdict
 
 
@@ -231,25 +223,19 @@ WORKDIR /app
 @pytest.mark.parametrize(("at", "does"), [
     ("/opt/tool", "cp -p {0} /app/as; echo 'echo 1' > {0}; touch -r /app/as {0}"),
     ("/srv/kit/1.2", "exec 3<>{0}; (until [ -e /app/begun ]; do sleep 0.1; done; echo 'echo 1' >&3; touch /app/ended)"
-     " &>/dev/null &"),
+     " >/dev/null 2>&1 &"),
 ], ids=["as large and as old as before", "while the tests run"])  # fmt: skip
 async def test_what_an_unpacked_program_stands_on_is_what_the_image_has(places, ground, at, does):
     work, waits = f"{at}/lib/work", WAITS if "begun" in does else ""
     tests = {"test.sh": f"{waits}{at}/bin/tool {work} > /logs/verifier/reward.txt\n"}
     task = sealed_task(ground, toml=SHARED, dockerfile=UNPACKED.replace("AT", at), tests=tests)
-    sandbox = await places[0].create(task, "changes")
-    await sandbox.exec(["bash", "-c", does.format(work)], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, does.format(work))
     assert verdict.tampered == (work,), verdict
 
 
 async def test_what_was_touched_and_is_as_before_is_compared_at_once_and_voids_nothing(places, ground):
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\n"})
-    sandbox = await places[0].create(task, "touches")
-    await sandbox.exec(["bash", "-c", "find /usr -xdev -type f -exec chmod u+r {} +"], timeout=60)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, "find /usr -xdev -type f -exec chmod u+r {} +")
     assert verdict.passed and verdict.seconds < 60, verdict
 
 
@@ -288,12 +274,7 @@ ASKS_FILES = "diff <(echo right) <(echo wrong)"
 )
 async def test_neither_users_nor_devices_are_what_a_candidate_makes_of_them(places, ground, asked, does):
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": f"{asked} && echo 1 > /logs/verifier/reward.txt\n"})
-    sandbox = await places[0].create(task, "pretends")
-    await sandbox.put({"/srv/answers.py": ANSWERS.encode()})
-    done = await sandbox.exec(["sh", "-c", does], timeout=30)
-    assert done.exit_code == 0, done
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, does, {"/srv/answers.py": ANSWERS})
     assert verdict.passed is False and verdict.cause in ("no_verdict", "tampered"), verdict
 
 
@@ -319,15 +300,11 @@ def test_the_service_answers():
 async def test_a_service_that_imports_a_module_for_the_first_time_while_the_tests_run_changes_none(places, ground):
     script = "python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script, "test_outputs.py": ASKS_LATE})
-    sandbox = await places[0].create(task, "late")
-    await sandbox.put({"/srv/late.py": IMPORTS_LATE.encode()})
     starts = (
         'rm -rf "$(python3 -c "import json; print(json.__path__[0])")/__pycache__"; unset PYTHONDONTWRITEBYTECODE; '
         "setsid python3 /srv/late.py </dev/null >/dev/null 2>&1 & until [ -e /app/lives ]; do sleep 0.1; done"
     )
-    await sandbox.exec(["sh", "-c", starts], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, starts, {"/srv/late.py": IMPORTS_LATE})
     assert verdict.passed is True, verdict
 
 
@@ -346,26 +323,21 @@ open("/app/ended", "w").close()
 """
 
 
-@pytest.mark.parametrize("python", ["python3", "python3 -I", "env -i python3"])
-async def test_no_python_of_the_tests_reads_byte_code_that_somebody_else_leaves_beside_modules(places, ground, python):
-    script = f"{WAITS}{python} -c 'import judge' > /logs/verifier/reward.txt\n"
+async def test_no_python_of_the_tests_reads_byte_code_that_somebody_else_leaves_beside_modules(places, ground):
+    asks = "for python in python3 'python3 -I' 'env -i python3'; do $python -c 'import judge'; done"
+    script = f"{WAITS}{asks} | uniq > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=JUDGES, tests={"test.sh": script})
-    sandbox = await places[0].create(task, "forges")
-    await sandbox.put({"/srv/forges.py": FORGES.encode()})
-    await sandbox.exec(["sh", "-c", "setsid python3 /srv/forges.py </dev/null >/dev/null 2>&1 &"], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    does = "setsid python3 /srv/forges.py </dev/null >/dev/null 2>&1 &"
+    verdict = await given_away(places, ground, task, does, {"/srv/forges.py": FORGES})
     assert (verdict.passed, verdict.cause) == (False, "failed"), verdict
 
 
 async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
-    solvers, verifiers = places
     task = serving(ground)
-    sandbox = await solvers.create(task, "short")
+    sandbox = await places[0].create(task, "short")
     ticket = await sandbox.hand_over()
     subprocess.run(["docker", "kill", sandbox.container], capture_output=True, check=True)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    verdict = await graded_alive(places, ground, task, ticket)
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
 
 
@@ -384,8 +356,7 @@ async def test_of_a_sandbox_that_was_ended_before_it_was_given_away_the_files_ar
         difference, ticket = await forks.hand_in("submission", files)
     finally:
         await forks.close()
-    submission = oracle.make_submission(task, difference.tar, "trial").model_copy(update={"living": ticket})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await graded_alive(places, ground, task, ticket, difference.tar)
     assert verdict.passed is True, verdict
 
 

@@ -99,12 +99,8 @@ def ran(installed, tmp_path_factory) -> tuple[dict[str, Any], list[dict[str, Any
     """A job of Harbor's with our agent, as its models read it, and what the engine was asked."""
     folder = tmp_path_factory.mktemp("harbor")
     for name, (instruction, passes, seconds) in TASKS.items():
-        given = {"instruction.md": instruction, "task.toml": TOML.format(seconds), "environment/Dockerfile": DOCKERFILE}
-        given["tests/test.sh"] = TEST_SH.format(passes)
-        given |= {f"environment/{path}": text for path, text in FILES.items()}
-        for path, text in given.items():
-            (folder / "tasks" / name / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "tasks" / name / path).write_text(text)
+        make_task(folder / "tasks", name, instruction=instruction, toml=TOML.format(seconds), dockerfile=DOCKERFILE,
+                  environment=FILES, tests={"test.sh": TEST_SH.format(passes)}, solution={})  # fmt: skip
     with EngineServer(answer, context=32_768, refuses=True, listed={"max_model_len": 32_768}, key="sesame") as engine:
         words = ["-p", "tasks", "-a", "hc_ray.harbor:Agent", "-m", "openai/fake", "--base-url", engine.base_url]
         words += ["--api-key-name", "MY_KEY", "--ak", 'set={"solver.repairs": 1}', "-n", 2]

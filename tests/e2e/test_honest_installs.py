@@ -89,14 +89,9 @@ DEBS = {
 }  # fmt: skip
 
 
-def pip_wheel() -> Path:
-    """pip, as Python brings it along for new virtual environments."""
-    places = [Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels")]
-    return next(path for place in places for path in sorted(place.glob("pip-*.whl")))
-
-
 def add_wheel_task(ground: Path, name: str, options: str) -> None:
-    pip = pip_wheel()
+    bundled = [Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels")]
+    pip = next(path for place in bundled for path in sorted(place.glob("pip-*.whl")))
     task = make_task(
         ground / "set", name, instruction=f"Install the wheel greeting. ({name})\n",
         dockerfile="FROM python:3.11-slim-bookworm\nWORKDIR /app\nCOPY *.whl /srv/\n",
@@ -114,15 +109,6 @@ else
   echo 0 > /logs/verifier/reward.txt
 fi
 """
-
-
-def add_package_task(ground: Path, name: str) -> None:
-    answer, more = DEBS[name]
-    make_task(
-        ground / "set", f"deb-{name}", instruction=f"Install the package greet. ({name})\n",
-        dockerfile="FROM gcc:12-bookworm\nWORKDIR /app\n", tests={"test.sh": _TEST_SH, "test_outputs.py": RUNS},
-        toml=TIMES, solution={"solve.sh": DEB.format(answer=answer, more=more)},
-    )  # fmt: skip
 
 
 async def verdicts(ground: Path, backend: str) -> dict[str, Verdict]:
@@ -157,8 +143,12 @@ async def test_an_installed_wheel_is_used_by_the_tests_and_what_it_brings_beside
 @pytest.mark.docker
 @pytest.mark.slow
 async def test_an_installed_debian_package_is_used_by_the_tests_and_no_shadow_of_theirs(ground: Path) -> None:
-    for name in DEBS:
-        add_package_task(ground, name)
+    for name, (answer, more) in DEBS.items():
+        make_task(
+            ground / "set", f"deb-{name}", instruction=f"Install the package greet. ({name})\n",
+            dockerfile="FROM gcc:12-bookworm\nWORKDIR /app\n", tests={"test.sh": _TEST_SH, "test_outputs.py": RUNS},
+            toml=TIMES, solution={"solve.sh": DEB.format(answer=answer, more=more)},
+        )  # fmt: skip
     found = await verdicts(ground, "docker")
     assert outcomes(found) == {
         "deb-honest": "passed", "deb-libc": "tampered", "deb-shell": "tampered", "deb-hook": "failed",

@@ -189,7 +189,9 @@ def _kill_one(it: SimpleNamespace) -> None:
     os.kill(it.killed.pid, signal.SIGKILL)
     began = time.monotonic()
     it.killed.wait()
-    wait(lambda: not any(_running(it.api, one) for one in it.containers), ENDS_SECONDS, "its containers end")
+    wait(
+        lambda: not any(_exists(it.api, one, running=True) for one in it.containers), ENDS_SECONDS, "its containers end"
+    )
     it.container_seconds = time.monotonic() - began
     it.left_processes = _left(it, it.killed_family)
     it.found = told("clean", "--dry-run", **it.env)
@@ -215,12 +217,8 @@ def _left(it: SimpleNamespace, pids: set[int]) -> list[str]:
     return [shown(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
 
 
-def _running(api: Any, container: str) -> bool:
-    return _exists(api, container) and bool(api.inspect_container(container)["State"]["Running"])
-
-
-def _exists(api: Any, container: str) -> bool:
-    return any(one["Id"] == container for one in api.containers(all=True))
+def _exists(api: Any, container: str, *, running: bool = False) -> bool:
+    return any(one["Id"] == container for one in api.containers(all=not running))
 
 
 def _look_after(it: SimpleNamespace) -> None:

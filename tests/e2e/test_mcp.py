@@ -1,5 +1,6 @@
 """``hc-ray mcp`` by the official SDK's own client: real bubblewrap sandboxes, only the model is fake."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -171,44 +172,41 @@ def sandboxes_of(line) -> list[Path]:
     return [owner.parent for owner in owners if str(line.process.pid) in owner.read_text()]
 
 
-@pytest.mark.parametrize("how", ["the end of input", "SIGINT"])
-@pytest.mark.slow
-def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, project, how):
+@contextlib.contextmanager
+def in_the_middle(words, model, project):
+    """A server in the middle of a call, whose model thinks."""
     model.held.clear()
     model.waiting.clear()
     try:
         with started(*words, cwd=project) as line:
             line.call(1, "generate_tests", workspace=".", instruction=INSTRUCTION)
             assert model.waiting.wait(60)
-            mine = family(line.process.pid)
             assert sandboxes_of(line), "no sandbox is open: the test is worth nothing"
-            if how == "the end of input":
-                line.process.stdin.close()
-            else:
-                line.process.send_signal(signal.SIGINT)
-            assert line.process.wait(20) == 0
-            wait(lambda: not any(map(alive, mine)), 5, f"they live: {[shown(pid) for pid in mine]}")
-            assert sandboxes_of(line) == []
-            assert "Traceback" not in line.process.stderr.read()
+            yield line
     finally:
         model.held.set()
+
+
+@pytest.mark.parametrize("how", ["the end of input", "SIGINT"])
+@pytest.mark.slow
+def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, project, how):
+    with in_the_middle(words, model, project) as line:
+        mine = family(line.process.pid)
+        line.process.stdin.close() if how == "the end of input" else line.process.send_signal(signal.SIGINT)
+        assert line.process.wait(20) == 0
+        wait(lambda: not any(map(alive, mine)), 5, f"they live: {[shown(pid) for pid in mine]}")
+        assert sandboxes_of(line) == []
+        assert "Traceback" not in line.process.stderr.read()
 
 
 @pytest.mark.slow
 def test_a_cancelled_call_closes_its_sandboxes_what_is_no_message_is_passed_over_and_the_next_one_is_answered(
     words, model, project
 ):
-    model.held.clear()
-    model.waiting.clear()
-    with started(*words, cwd=project) as line:
-        line.call(1, "generate_tests", workspace=".", instruction=INSTRUCTION)
-        try:
-            assert model.waiting.wait(60)
-            assert sandboxes_of(line)
-            line.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
-            wait(lambda: not sandboxes_of(line), 10, "sandboxes of a cancelled call")
-        finally:
-            model.held.set()
+    with in_the_middle(words, model, project) as line:
+        line.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
+        wait(lambda: not sandboxes_of(line), 10, "sandboxes of a cancelled call")
+        model.held.set()
         for text in ("this is no JSON", "[]", '{"jsonrpc": "2.0", "id": 5}', "\ufffd\x00", "1" * 100_000):
             line.send(text)
         line.call(2, "generate_tests", workspace=".", instruction=INSTRUCTION)

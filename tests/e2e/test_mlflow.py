@@ -9,9 +9,11 @@ import urllib.request
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy
 
 from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
@@ -24,7 +26,7 @@ from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.results import COLUMNS, default_tracking_uri
 from tests.fakes import sweepdir
-from tests.fakes.processes import alive, family, ran, wait
+from tests.fakes.processes import alive, family, wait
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -81,33 +83,32 @@ def test_a_sweep_is_a_parent_run_with_a_child_per_agent_which_has_the_numbers_of
         assert ("self_pass_rate" in metrics) == (config["agent"] == "hc"), "what was not measured is absent"
 
 
-def test_a_second_store_is_a_copy_of_the_tables_of_the_first_and_a_damaged_one_of_these_costs_nothing_but_time(
+def test_a_store_is_a_copy_of_the_tables_of_the_first_and_what_broke_the_making_of_one_costs_nothing_but_time(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    tables, made = [], []
-    for name in ("first", "copy", "anew"):
-        (tmp_path / name).mkdir()
+    def breaks_off(tracking_uri):
+        with closing(sqlite3.connect(tracking_uri.removeprefix("sqlite:///"))) as half:
+            half.execute("CREATE TABLE _alembic_tmp_latest_metrics (x)")
+        raise OSError("no space left on device")
+
+    def made(name):
         tracker_at(tmp_path / name).prepare()
         with closing(sqlite3.connect(tmp_path / name / "mlflow.db")) as store:
-            tables.append(sorted(store.execute("SELECT name FROM sqlite_master")))
-            made += store.execute("SELECT creation_time FROM experiments").fetchone()
-        (kept,) = tmp_path.glob("mlflow-*.db")
-        kept.write_bytes(b"damaged" if name == "copy" else kept.read_bytes())
-    assert tables[0] == tables[1] == tables[2] and made[0] == made[1] < made[2]
+            (created,) = store.execute("SELECT creation_time FROM experiments").fetchone()
+            return sorted(store.execute("SELECT name FROM sqlite_master")), created
 
-
-READY = """
-import asyncio, gc, sys
-from hc_ray_actors.tracker import Tracker
-asyncio.run(Tracker(sys.argv[1], sys.argv[2]).prepare())
-assert "mlflow" in sys.modules and "pandas" not in sys.modules and gc.isenabled()
-"""
-
-
-def test_a_process_that_tells_mlflow_of_a_sweep_is_ready_without_pandas(tmp_path):
-    done = ran(sys.executable, "-c", READY, f"sqlite:///{tmp_path}/mlflow.db", tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    with monkeypatch.context() as full, pytest.raises(OSError, match="no space"):
+        full.setattr("mlflow.MlflowClient", breaks_off)
+        tracker_at(tmp_path / "first").prepare()
+    assert [path.name for path in (tmp_path / "first").glob("mlflow.db*")] == ["mlflow.db.lock"]
+    tables, created = made("first")
+    assert client_of(tmp_path / "first").search_experiments() and made("copy") == (tables, created)
+    (kept,) = tmp_path.glob("mlflow-*.db")
+    kept.write_bytes(b"damaged")
+    (tmp_path / "first" / "mlflow.db").unlink()
+    again, later = made("first")
+    assert again == tables and later > created, "made again in the same process"
 
 
 def test_params_hold_the_resolved_config_and_data_set_and_tags_say_where_it_comes_from(exported):
@@ -152,6 +153,10 @@ def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
 
 def test_a_store_that_another_process_holds_ends_the_export_in_words_and_the_next_one_catches_up(exported, monkeypatch):
     folder, parent = exported
+    text = sqlalchemy.sql.text
+    monkeypatch.setattr(
+        sqlalchemy.sql, "text", lambda said: text(said.replace("busy_timeout = 20000", "busy_timeout = 9"))
+    )
     monkeypatch.setattr(mlflow_tracker, "PATIENCE", 0.3)
     with (folder / "mlflow.db.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -228,58 +233,30 @@ def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_br
         machine._store_of(far)
 
 
-class Silent:
-    """``ServerProcess`` that has a log and ends at once, or does not come up."""
-
-    logs, comes_up, pid = list[Path](), True, 1
-
-    def __init__(self, command, *, log_path, **settings):
-        self.logs.append(log_path)
-
-    def start(self):
-        self.logs[-1].write_text("what it says")
-        if not self.comes_up:
-            raise EngineError(f"it could not start (log: {self.logs[-1]})")
-        return "http://127.0.0.1:1/v1"
-
-    def wait(self):
-        assert self.logs[-1].is_file()
-
-    def stop(self):
-        """It has ended."""
-
-
-def test_a_database_whose_making_broke_off_is_made_anew(tmp_path, monkeypatch):
-    def breaks_off(tracking_uri):
-        with closing(sqlite3.connect(tracking_uri.removeprefix("sqlite:///"))) as half:
-            half.execute("CREATE TABLE _alembic_tmp_latest_metrics (x)")
-        raise OSError("no space left on device")
-
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    with monkeypatch.context() as full, pytest.raises(OSError, match="no space"):
-        full.setattr("mlflow.MlflowClient", breaks_off)
-        tracker_at(tmp_path).prepare()
-    assert [path.name for path in tmp_path.glob("mlflow.db*")] == ["mlflow.db.lock"]
-    tracker_at(tmp_path).prepare()
-    assert client_of(tmp_path).search_experiments() and list(tmp_path.glob("mlflow-*.db"))
-    (tmp_path / "mlflow.db").unlink()
-    for copy in tmp_path.glob("mlflow-*.db"):
-        copy.unlink()
-    tracker_at(tmp_path).prepare()
-    assert (tmp_path / "mlflow.db").stat().st_size, "made again in the same process"
-
-
 def test_each_ui_has_a_log_of_its_own_which_stays_where_it_did_not_come_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("hc_ray.engines.server.ServerProcess", Silent)
+    logs = []
+
+    def server(command, *, log_path, **settings):
+        """Says something and ends at once; the third does not come up."""
+
+        def start():
+            log_path.write_text("what it says")
+            if len(logs) == 3:
+                raise EngineError(f"it could not start (log: {log_path})")
+            return "http://127.0.0.1:1/v1"
+
+        logs.append(log_path)
+        return SimpleNamespace(start=start, wait=log_path.read_text, stop=lambda: None, pid=1)
+
+    monkeypatch.setattr("hc_ray.engines.server.ServerProcess", server)
     (tmp_path / "mlflow.db").touch()
     for _ in range(2):
         machine.ui(str(tmp_path), port=0)
-    assert len(set(Silent.logs)) == 2 and not any(log.parent.exists() for log in Silent.logs)
-    monkeypatch.setattr(Silent, "comes_up", False)
+    assert len(set(logs)) == 2 and not any(log.parent.exists() for log in logs)
     with pytest.raises(PlatformError, match="could not start") as told:
         machine.ui(str(tmp_path), port=0)
-    assert str(Silent.logs[-1]) in str(told.value) and Silent.logs[-1].read_text() == "what it says"
-    remove_folder(Silent.logs[-1].parent)
+    assert str(logs[-1]) in str(told.value) and logs[-1].read_text() == "what it says"
+    remove_folder(logs[-1].parent)
 
 
 @pytest.mark.slow

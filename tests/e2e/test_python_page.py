@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from hc_ray import api
 from tests.fakes.pages import lay_out
+from tests.fakes.processes import ran
 from tests.fakes.sweeps import REPOSITORY, command, results
 from tests.fakes.tasks import make_task
 
@@ -24,8 +23,7 @@ def followed(tmp_path_factory) -> tuple[Path, list[str]]:
     """A folder in which the page was followed, and what that printed."""
     folder = tmp_path_factory.mktemp("page")
     script = lay_out(REPOSITORY / "docs/python.md", folder)
-    done = subprocess.run([sys.executable, script], cwd=folder, env={**os.environ, **NO_DOCKER},
-                          capture_output=True, text=True, timeout=300)  # fmt: skip
+    done = ran(sys.executable, script, cwd=folder, env={**os.environ, **NO_DOCKER}, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return folder, done.stdout.splitlines()
 
@@ -100,8 +98,7 @@ try:
 except api.ConfigError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **NO_DOCKER},
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = ran(sys.executable, "-c", code, cwd=folder, env={**os.environ, **NO_DOCKER})
     said = "in_process: a sweep on Ray has run in this process, which can grade nothing any more"
     assert done.stdout.splitlines() == ["1", said], done.stderr[-2000:]
 
@@ -118,25 +115,21 @@ def test_settings_take_files_mappings_and_changes_and_a_climb_is_no_sweep() -> N
         api.Results.open("nowhere")
 
 
-@pytest.fixture
-def swept_on_ray(tmp_path) -> Iterator[dict[str, dict[str, Any]]]:
-    """Agents that try to learn of the tests, on Ray; the results by the name of the class."""
-    make_task(tmp_path / "tasks")
-    shutil.copy(REPOSITORY / "tests/fakes/own_agents.py", tmp_path)
-    agents = [word for name in ("Asks", "Opens", "Tries") for word in ("-a", f"own_agents:{name}")]
-    words = command("sweep", "-p", "tasks", "-o", "out", *agents, "--engine", "scripted", "--script",
-                    "tests.fakes.answers:adds", "--sandbox", "bwrap", "--mlflow-uri", "none", "--json")  # fmt: skip
-    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-                          capture_output=True, text=True, timeout=300)  # fmt: skip
-    assert done.returncode in (0, 3), done.stderr[-3000:]
-    yield {result["agent_info"]["name"].partition("@")[0].partition(":")[2]: result
-           for result in results(tmp_path / "out").values()}  # fmt: skip
-
-
 @pytest.mark.ray
 @pytest.mark.slow
-def test_on_ray_an_agent_that_digs_gets_one_verdict_and_no_test(swept_on_ray) -> None:
-    asked, opened, tried = (swept_on_ray[name] for name in ("Asks", "Opens", "Tries"))
+def test_on_ray_an_agent_that_digs_gets_one_verdict_and_no_test(tmp_path) -> None:
+    make_task(tmp_path / "tasks")
+    shutil.copy(REPOSITORY / "tests/fakes/own_agents.py", tmp_path)
+    names = ("Asks", "Opens", "Tries")
+    agents = [word for name in names for word in ("-a", f"own_agents:{name}")]
+    words = command("sweep", "-p", "tasks", "-o", "out", *agents, "--engine", "scripted", "--script",
+                    "tests.fakes.answers:adds", "--sandbox", "bwrap", "--mlflow-uri", "none", "--json")  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = ran(*words, cwd=tmp_path, env=env, timeout=300)
+    assert done.returncode in (0, 3), done.stderr[-3000:]
+    by_class = {result["agent_info"]["name"].partition("@")[0].partition(":")[2]: result
+                for result in results(tmp_path / "out").values()}  # fmt: skip
+    asked, opened, tried = map(by_class.__getitem__, names)
     assert asked["agent_result"]["metadata"]["bits"] == [False]
     assert "asked for another verdict" in json.dumps(asked)
     assert opened["verifier_result"] is None and opened["exception_info"]["exception_type"] == "LeakError"

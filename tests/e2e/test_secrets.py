@@ -5,13 +5,13 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 
 import pytest
 
+from hc_ray.cli import app as cli
 from tests.fakes.processes import holding, runs_inside, wait
 from tests.fakes.sandbox_home import data_home
-from tests.fakes.sweeps import REPOSITORY, command, hc_ray
+from tests.fakes.sweeps import begun
 from tests.fakes.tasks import TOML, make_task
 
 
@@ -22,30 +22,32 @@ from tests.fakes.tasks import TOML, make_task
     (["--mlflow-uri", "http://me:CANARY@127.0.0.1:9"], "--mlflow-uri"),
     (["-o", "s3://KEY:CANARY@bucket/runs"], "--out"),
 ])  # fmt: skip
-def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(tmp_path, words, names):
+def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(
+    tmp_path, monkeypatch, capsys, words, names
+):
     make_task(tmp_path / "tasks")
-    env = {"HC_RAY_HOME": str(tmp_path / "home")}
-    done = hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "raw", "--model", "m", *words, "--dry-run", **env)
-    assert done.returncode == 2 and done.stderr.startswith(f"hc-ray: {names}: ") and len(done.stderr.splitlines()) == 1
-    assert "CANARY" not in done.stderr + done.stdout and holding(tmp_path, {"canary": "CANARY"}) == []
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    assert cli.run(["sweep", "-p", str(tmp_path / "tasks"), "-a", "raw", "--model", "m", *words, "--dry-run"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"hc-ray: {names}: ") and len(err.splitlines()) == 1
+    assert "CANARY" not in err + out and holding(tmp_path, {"canary": "CANARY"}) == []
 
 
-def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path):
-    canary = secrets.token_hex(16)
+def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path, monkeypatch, capsys):
+    canary, dataset = secrets.token_hex(16), str(tmp_path / "tasks")
     make_task(tmp_path / "tasks", toml=TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n')
+    monkeypatch.setenv("OPENAI_API_KEY", canary)
     with data_home() as home:
-        env = {"OPENAI_API_KEY": canary}
-        done = hc_ray("tasks", "check", tmp_path / "tasks", "--json", **env)
-        [fault] = [one for one in json.loads(done.stdout)["faults"] if one["field"] == "environment.env"]
+        assert cli.run(["tasks", "check", dataset, "--json"]) == 2
+        [fault] = [one for one in json.loads(capsys.readouterr().out)["faults"] if one["field"] == "environment.env"]
         assert "OPENAI_API_KEY, which is a secret" in fault["says"]
-        done = hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "nop", "--sandbox", "bwrap", "--dry-run", **env)
-        assert done.returncode == 2 and "OPENAI_API_KEY" in done.stderr
+        assert cli.run(["sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run"]) == 2
+        assert "OPENAI_API_KEY" in capsys.readouterr().err
         assert holding(tmp_path, {"canary": canary}) == holding(home, {"canary": canary}) == []
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])  # test_left_behind has SIGKILL
-def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path, number):
+def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path):
     import docker
 
     api = docker.APIClient(version="auto")
@@ -53,9 +55,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path,
     make_task(tmp_path / "tasks", "slow", tests=tests)
     with data_home():
         words = ["run", "-p", tmp_path / "tasks/slow", "-a", "oracle", "-o", tmp_path / "out", "--sandbox", "docker"]
-        # Under nohup the signal would be ignored, here as there.
-        process = subprocess.Popen(command(*words), cwd=REPOSITORY, start_new_session=True,
-                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # fmt: skip
+        process = begun(*words, log=tmp_path / "log")
 
         def ours() -> list[str]:
             found = api.containers(all=True, filters={"label": "hc-ray.owner"})
@@ -67,7 +67,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path,
 
         try:
             wait(grading, 120, "the run grades")
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal.SIGTERM)  # test_left_behind has SIGKILL
             assert process.wait(60) == 130 and ours() == []
         finally:
             process.kill()

@@ -23,6 +23,14 @@ def swept(tmp_path_factory):
     return dataset, out, told("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000)
 
 
+def rewards_of(out):
+    """By agent."""
+    found = {}
+    for result in results(out).values():
+        found.setdefault(result["agent_info"]["name"], []).append(result["verifier_result"]["rewards"]["reward"])
+    return found
+
+
 def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_in_the_journal(swept):
     _, out, _ = swept
     ran = sorted((r["task_name"], r["agent_info"]["name"]) for r in results(out).values())
@@ -37,23 +45,17 @@ def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_
 
 def test_verdicts_are_blind_nop_never_passes_and_the_search_does_where_two_samples_in_three_are_right(swept):
     _, out, _ = swept
-    for result in results(out).values():
-        reward = result["verifier_result"]["rewards"]["reward"]
-        assert reward in (0.0, 1.0) and result["exception_info"] is None
-        if result["agent_info"]["name"] == "nop":
-            assert reward == 0.0
-    searched = [r for r in results(out).values() if r["agent_info"]["name"] == "hc"]
-    assert [r["verifier_result"]["rewards"]["reward"] for r in searched] == [1.0, 1.0]
+    assert all(result["exception_info"] is None for result in results(out).values())
+    rewards = rewards_of(out)
+    assert rewards["nop"] == [0.0, 0.0] and rewards["hc"] == [1.0, 1.0]
+    assert {one for found in rewards.values() for one in found} <= {0.0, 1.0}
 
 
 def test_results_report_terminal_and_mlflow_hold_the_same_numbers(swept):
     from mlflow import MlflowClient
 
     _, out, printed = swept
-    passed = {}
-    for result in results(out).values():
-        passed.setdefault(result["agent_info"]["name"], []).append(result["verifier_result"]["rewards"]["reward"])
-    rates = {agent: sum(rewards) / len(rewards) for agent, rewards in passed.items()}
+    rates = {agent: sum(rewards) / len(rewards) for agent, rewards in rewards_of(out).items()}
     for report in (json.loads((out / "report.json").read_text()), printed["report"]):
         assert {config["agent"]: config["blind_pass"]["value"] for config in report["configs"]} == rates
     client = MlflowClient(f"sqlite:///{out.parent / 'mlflow.db'}")
@@ -88,19 +90,21 @@ def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothi
     assert cli.run([*again, "--resume"]) == 2 and "agents" in capsys.readouterr().err
 
 
-def test_a_regrade_comes_to_the_same_verdicts(swept):
+def test_a_regrade_comes_to_the_same_verdicts(swept, capsys):
     _, out, _ = swept
-    rows = told("regrade", out)["trials"]
+    assert cli.run(["regrade", str(out), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["trials"]
     assert len(rows) == 8 and all(row["before"] == row["after"] for row in rows)
 
 
-def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept):
+def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept, capsys):
     _, out, _ = swept
     trial = next(out / "trials" / name for name, r in results(out).items() if r["agent_info"]["name"] == "raw")
     reward = results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
     looks = []
     for _ in range(2):
-        seen = told("unseal", trial)
+        assert cli.run(["unseal", str(trial), "--json"]) == 0
+        seen = json.loads(capsys.readouterr().out)
         looks.append(seen["looks"])
         assert seen["verdict"]["passed"] is (reward == 1.0) and seen["verdict"]["rewards"]["reward"] == reward
         assert "test_" in seen["output"] or "passed" in seen["output"], seen

@@ -38,12 +38,7 @@ def test_no_task_is_refused_and_each_has_three_wrong_solutions(sealed):
     _, dataset = sealed
     assert dataset.refused == () and sorted(task.name.rpartition("/")[2] for task in dataset.tasks) == NAMES
     for name in NAMES:
-        ways = sorted((WRONG / name).iterdir())
-        assert [way.stem for way in ways] == ["1", "2", "3"]
-        for way in ways:  # the first line, after a possible interpreter line, says what is wrong
-            said = next(line for line in way.read_text().splitlines() if line[:2] != "#!")
-            assert said.startswith("# ") if way.suffix == ".sh" else said[0].isupper()
-            assert script(way) != (DATASET / name / "solution/solve.sh").read_bytes()
+        assert sorted(way.stem for way in (WRONG / name).iterdir()) == ["1", "2", "3"]
 
 
 def script(wrong: Path) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hc_ray.domain.config import EngineConfig, RetryConfig
+from hc_ray.domain.errors import SandboxError
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes.crew import attempts_of
 from tests.fakes.docker_daemon import OwnDaemon, may_run
@@ -23,6 +24,7 @@ from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
 from tests.fakes.processes import carrying, ran, wait
+from tests.fakes.sandbox_home import closing
 from tests.fakes.sweeps import REPOSITORY, begun, results, swept
 from tests.fakes.tasks import make_task, make_tasks
 
@@ -40,15 +42,10 @@ def _task(folder: Path, name: str, *, dockerfile: str = SLIM, pause: float = 0) 
     make_task(folder, name, instruction=text, toml=TOML, dockerfile=dockerfile, tests=tests)
 
 
-def _commits(out: Path) -> list[str]:
-    """Names of trials, once for each time that one was completed."""
-    lines = [line for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
-    return [event["trial"] for event in map(json.loads, lines) if event["type"] == "trial_complete"]
-
-
 def _record(what: str, out: Path, planned: int) -> None:
     """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
-    found, commits = results(out), _commits(out)
+    found, lines = results(out), [line for path in out.glob("events/*.jsonl") for line in path.read_text().splitlines()]
+    commits = [event["trial"] for event in map(json.loads, lines) if event["type"] == "trial_complete"]
     retried = sum(bool(attempts_of(result)) for result in found.values())
     figures = {"broken": what, "trials": planned, "retried": retried,
                "lost": planned - len(found), "doubled": len(commits) - len(set(commits))}  # fmt: skip
@@ -120,12 +117,7 @@ def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_
 async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_daemon_ends_is_not(
     tmp_path, on_own_daemon
 ):
-    from hc_ray.domain.errors import SandboxError
-    from hc_ray.machine.owner import current_owner
-    from hc_ray.sandboxes.docker.sandbox import DockerPlace
-
-    place = DockerPlace(tmp_path, owner=current_owner())
-    try:
+    async with closing("docker", tmp_path) as place:
         task = task_with_environment(tmp_path)
         names = ("guilty", "innocent", "waiting", "untouched")
         guilty, innocent, waiting, untouched = [await place.create(task, name) for name in names]
@@ -142,8 +134,6 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
             await waiting.exec(["true"], timeout=20)
         assert (await untouched.exec(["true"], timeout=20)).exit_code == 0, "nothing of it ended: it had not begun"
         assert (await (await place.create(task, "fresh")).exec(["true"], timeout=20)).exit_code == 0
-    finally:
-        await place.close()
 
 
 @pytest.mark.docker
@@ -186,18 +176,6 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     _record("images that do not build", out, 6)
 
 
-class Interrupted(EngineServer):
-    """An engine that is gone for a while: connections are refused."""
-
-    def again(self) -> "Interrupted":
-        """The same server, at the same address."""
-        port = int(self.base_url.rpartition(":")[2].partition("/")[0])
-        self.__exit__()
-        time.sleep(3)
-        other = Interrupted(self.answer, port=port)
-        return other.__enter__()  # type: ignore[return-value]
-
-
 def _answer(body: dict[str, Any]) -> str:
     asked = prompt_of(body)
     code = "\n    return a + b\n"
@@ -208,8 +186,7 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
     """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
     make_tasks(tmp_path / "tasks", 8)
     out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
-    server = Interrupted(_answer, delay=0.2)
-    server.__enter__()
+    server = EngineServer(_answer, delay=0.2).__enter__()
     words = ["sweep", "-p", tmp_path / "tasks", "-o", out, "-a", "raw", "-n", 2, "--sandbox", "bwrap", "--mlflow-uri",
              "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url,
              "--set", "engine.context_tokens=2048"]  # fmt: skip
@@ -218,7 +195,9 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
         for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
             wait(lambda least=count: len(results(out)) >= least or process.poll() is not None, 180, "some trials")
             if title == "engine":
-                server = server.again()
+                server.__exit__()  # connections are refused
+                time.sleep(3)
+                server = EngineServer(_answer, port=int(server.base_url.split(":")[2].partition("/")[0])).__enter__()
             else:
                 (pid,) = carrying(marker, title)
                 os.kill(pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ def from_item_and_call(cls, item, call):
     return report
 TestReport.from_item_and_call = classmethod(from_item_and_call)
 """
-_HOOK = """import pytest
+HOOK = """import pytest
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
@@ -44,8 +44,8 @@ CHEATS = (
     Cheat("ld.so.preload", "/etc/ld.so.preload names a library in the workspace, ld.so.conf a folder",
           {"/etc/ld.so.preload": "/app/forge.so\n", "/etc/ld.so.conf.d/a.conf": "/app\n",
            "/app/forge.so": "no library"}),
-    Cheat("conftest.py above the tests", "/conftest.py turns every report into passed", {"/conftest.py": _HOOK}),
-    Cheat("conftest.py in the workspace", "turns every report into passed", {"/app/conftest.py": _HOOK},
+    Cheat("conftest.py above the tests", "/conftest.py turns every report into passed", {"/conftest.py": HOOK}),
+    Cheat("conftest.py in the workspace", "turns every report into passed", {"/app/conftest.py": HOOK},
           foreign={IMPORTS: FAILS, WORKDIR: GETS_THROUGH}, why=_INSIDE),
     Cheat("pytest.ini with a plugin", "addopts loads a plugin of the workspace that patches the reports",
           {"/app/pytest.ini": "[pytest]\naddopts = -p forge\n", "/app/forge.py": PATCH_REPORTS},

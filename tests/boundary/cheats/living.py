@@ -2,6 +2,7 @@
 their own sandbox. Each is a daemon in Python that has left its session; none of them solves the task."""
 
 from tests.boundary.cheats.cheat import AS_USER, FAILS, IMPORTS, ISOLATED, LEAVES_WRONG, SHELL, Cheat
+from tests.boundary.cheats.handed_in import HOOK
 
 
 def _daemon(code: str, before: str = "") -> str:
@@ -18,7 +19,7 @@ def _daemon(code: str, before: str = "") -> str:
     )
 
 
-_LOOP = """
+_LOOP = f"""
 open("/app/lives", "w").close()
 def tried(act, *given):
     try:
@@ -30,13 +31,7 @@ def write(path, text):
         file.write(text)
 REWARD = "echo 1 > /logs/verifier/reward.txt\\n"
 PASSES = "def test_nothing():\\n    pass\\n"
-HOOK = '''import pytest
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    report.outcome = "passed"
-    return report
-'''
+HOOK = '''{HOOK}'''
 def reward():
     tried(os.makedirs, "/logs/verifier")
     tried(write, "/logs/verifier/reward.txt", "1")
