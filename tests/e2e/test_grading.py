@@ -12,7 +12,7 @@ from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from tests.fakes.sandbox_home import closing, open_place
+from tests.fakes.sandbox_home import BACKENDS, closing, open_place
 from tests.fakes.tars import make_tar, member
 from tests.fakes.tasks import sealed_task
 from tests.fakes.terminal_tasks import DATASET
@@ -28,9 +28,8 @@ def test_adds():
 """
 
 
-@pytest.fixture(params=["bwrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.proof])])
+@pytest.fixture(params=BACKENDS)
 async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[SandboxPlace]:
-    """Docker is a proof: the rules are the same, and of each kind of cheat one is tried there in every run."""
     made = open_place(request.param, ground / "public")
     yield made
     await made.close()
