@@ -38,7 +38,7 @@ DEBIAN = Image(
     ),),
     libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
     loader=("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib"),
-    perl=("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5"),
+    searched={"perl": ("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5")},
 )  # fmt: skip
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
@@ -163,6 +163,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
     # What the C library and OpenSSL load by name or prefer
     "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
+    "/usr/lib/bfd-plugins/mine.so", "/usr/share/locale/C.UTF-8/LC_MESSAGES/coreutils.mo",
     "/usr/lib/x86_64-linux-gnu/libnss_evil.so.2", "/etc/nsswitch.conf", "/etc/pam.d/su", "/usr/lib/locale/C.utf8/X",
     "/usr/lib/x86_64-linux-gnu/security/pam_x.so", "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so",
     "/usr/lib/x86_64-linux-gnu/haswell/libm.so.6", "/etc/ld.so.cache",

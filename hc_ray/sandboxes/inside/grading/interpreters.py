@@ -30,6 +30,11 @@ try:
     has_pytest = find_spec("pytest") is not None
 except ImportError:
     has_pytest = False
+try:
+    from ssl import get_default_verify_paths
+    ssl = os.path.dirname(get_default_verify_paths().openssl_cafile)
+except ImportError:
+    ssl = ""
 sites = list(getattr(site, "getsitepackages", list)())
 user = [site.getusersitepackages()] if hasattr(site, "getusersitepackages") else []
 paths = sysconfig.get_paths()
@@ -38,7 +43,7 @@ stdlib += [os.path.dirname(os.__file__)]
 print(json.dumps({
     "new": sys.version_info >= (3, 11), "pytest": has_pytest, "prefix": sys.prefix,
     "base": getattr(sys, "base_prefix", sys.prefix), "path": [p for p in sys.path if p], "sites": sites, "user": user,
-    "stdlib": [folder for folder in stdlib if folder],
+    "stdlib": [folder for folder in stdlib if folder], "ssl": ssl,
     "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],
 }))
 """
