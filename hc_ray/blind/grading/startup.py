@@ -15,7 +15,8 @@ _SYSTEM = re.compile(
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
     r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf|magic(\.mime)?|gdb/.*|mavenrc)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/\.hc(/.*)?"
-    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|/(etc|usr)/(.*/)?openssl\.cnf"
+    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*/(site|dist)-packages/[^/]*\.(pth|egg-link)"
+    r"|/(etc|usr)/(.*/)?openssl\.cnf"
 )
 _KEPT = re.compile(
     # What package managers keep for themselves, and would run or trust: archives, lists, settings, scripts.
@@ -27,7 +28,8 @@ _KEPT = re.compile(
     r"|/var/lib/dpkg/(triggers/.*|diversions(-old)?|statoverride(-old)?)"
     # What the C library, OpenSSL and binutils load by name or prefer to what lies beside it, and what programs say.
     rf"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/({_LEVELS}|gconv|audit|security|engines-[^/]+|ossl-modules|bfd-plugins)(/.*)?"
-    r"|(/usr(/local)?)?/lib[^/]*/gcc/.*/specs|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
+    r"|(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/(.*/)?specs"
+    r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
     r"|(/usr(/local)?)?/share/locale(-langpack)?(/.*)?"
 )
 IN_HOMES = (
@@ -70,6 +72,8 @@ class StartUp:
         loose = f"{image.workdir.rstrip('/')}/" if image.workdir != "/" else "//"
         self.named = {*image.unasked, *(path for path in image.named if not path.startswith(loose))}
         """Files that variables or scripts of the tests name, but for the candidate's own."""
+        self._sites = {folder for python in image.pythons for folder in (*python.order, *python.installed)}
+        self._settings = {f"{python.ssl}/openssl.cnf" for python in image.pythons if python.ssl}
 
     def kept(self, path: str, *, exists: bool) -> bool:
         """Whether the image's version stays in use without a word of blame: packages change such files honestly, and
@@ -86,16 +90,19 @@ class StartUp:
 
     def is_hook(self, path: str) -> bool:
         """Whether the image's version stays in use, or none where it has none."""
-        if path in self.named or _SYSTEM.fullmatch(path):
+        if path in self.named or path in self._settings or _SYSTEM.fullmatch(path):
             return True
         folder, name = posixpath.split(path)
+        if folder in self._sites and name.endswith((".pth", ".egg-link")):
+            return True
         if folder in self._beside_python and _OF_PYTHON.fullmatch(name):
             return True
         return folder in self._above and _ABOVE_TESTS.fullmatch(name) is not None
 
     def takes_part(self, path: str) -> bool:
         """Whether what lies in the system's folders there is the image's alone, one way or the other."""
-        return _OF_SYSTEM.match(path) is not None and (self.is_hook(path) or self.kept(path, exists=True))
+        of_system = path in self._settings or _OF_SYSTEM.match(path) is not None
+        return of_system and (self.is_hook(path) or self.kept(path, exists=True))
 
 
 def searched(folder: str) -> str:
