@@ -85,7 +85,14 @@ mapped = {line[line.index("/"):].strip() for line in open("/proc/self/maps") if 
 imported = {name: paths for name, paths in top(list(sys.modules)).items() if name not in loaded}
 print("\\n" + json.dumps({"loaded": loaded, "tried": tried, "imported": imported, "mapped": sorted(mapped)}))
 """
-_TESTS = "def test_passes():\n    assert [1] == [1]\n\n\ndef test_fails():\n    assert [1] == [2]\n"
+_TESTS = """def test_passes(tmp_path, capfd, caplog, recwarn, monkeypatch, request):
+    assert [1] == [1]
+
+
+def test_fails():
+    assert [1] == [2]
+"""
+"""What it takes makes pytest load modules that it loads only once a test asks for such a thing."""
 
 
 def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
@@ -108,6 +115,7 @@ def session(
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/test_probe.py", "w") as file:
             file.write(_TESTS)
+        environment = {**environment, "PYTEST_DEBUG_TEMPROOT": folder}
         if compiled:
             environment = {**environment, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
         found = _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
