@@ -175,6 +175,26 @@ async def test_no_module_or_header_of_the_candidate_s_comes_first_where_a_variab
     assert (verdict.passed, verdict.left_behind) == (True, ("/app/inc/stdio.h", "/app/lib/strict.pm"))
 
 
+@pytest.mark.docker
+async def test_no_compiler_takes_a_candidate_s_header_of_either_kind_for_the_image_s(ground):
+    script = "gcc -O2 -o /tmp/check /tests/check.c && /tmp/check; [ $? = 0 ] && echo 1 > /logs/verifier/reward.txt\n"
+    check = '#include <assert.h>\n#include <unistd.h>\nint main(void) { assert(access("/app/out", F_OK) == 0); }\n'
+    tests = {"test.sh": script, "check.c": check}
+    task = sealed_task(ground, dockerfile="FROM gcc:12-bookworm\nWORKDIR /app\n", tests=tests)
+    forge = '#include "/usr/include/assert.h"\n#undef assert\n#define assert(x) ((void)0)\n'
+    compile_it = f"cd /usr/local/include; mkdir -p assert.h.gch; echo '{forge}' > /app/forge.h\n"
+    compile_it += "for o in -O0 -O2; do gcc $o -x c-header /app/forge.h -o assert.h.gch/x$o; done; echo > mine.h\n"
+    async with closing("docker", ground / "public") as place:
+        sandbox = await place.create(task, "forges")
+        done = await sandbox.exec(["sh", "-c", compile_it], timeout=60)
+        tar = (await sandbox.difference()).tar
+        await sandbox.close()
+        verdict = await grade(task, oracle.make_submission(task, tar, "t"), sealed_root=ground / "sealed", place=place)
+    assert done.exit_code == 0 and verdict.cause == "no_verdict", verdict
+    left = {f"/usr/local/include/assert.h.gch/x{level}" for level in ("-O0", "-O2")}
+    assert left <= {*verdict.left_behind} and "/usr/local/include/mine.h" not in verdict.left_behind
+
+
 async def test_what_shells_read_unasked_is_no_candidate_s_and_modules_are_carried_beside_an_empty_entry(place, ground):
     env = "ENV BASH_ENV=/app/env.sh PYTHONPATH=/srv/x:\n"
     dockerfile = f"FROM python:3.11-slim-bookworm\nWORKDIR /app\n{env}"

@@ -193,6 +193,32 @@ async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_
     assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
 
 
+FOR_A_MOMENT = (
+    "mkdir -p $(dirname FILE); touch FILE.new; rm FILE.new; [ ! -e FILE ] || cp -p FILE /app/kept; "
+    "(until [ -e /app/begun ]; do sleep 0.02; done; echo '# forged' >> FILE; sleep 0.1; "
+    "[ -e /app/kept ] && cat /app/kept > FILE || rm FILE; touch /app/ended) </dev/null >/dev/null 2>&1 &"
+)
+"""A file is changed, or comes, and is as it was. (Folders that overlayfs has to copy first would be seen.)"""
+
+
+@pytest.mark.parametrize(("image", "path", "seen"), [
+    ("python:3.11-slim-bookworm", "/etc/ssl/openssl.cnf", True),
+    ("python:3.11-slim-bookworm", "/usr/share/perl5/strict.pm", True),
+    ("python:3.11-slim-bookworm", "/usr/lib/x86_64-linux-gnu/bfd-plugins/forge.so", True),
+    ("python:3.11-slim-bookworm", "/usr/share/mine/state", False),
+    ("gcc:12-bookworm", "/usr/local/include/assert.h", True),
+])  # fmt: skip
+async def test_what_programs_read_or_load_by_themselves_may_not_change_for_a_moment(places, ground, image, path, seen):
+    test_sh = f"{WAITS}perl -e 1; echo 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, dockerfile=f"FROM {image}\nWORKDIR /app\n", tests={"test.sh": test_sh})
+    sandbox = await places[0].create(task, "changes")
+    await sandbox.exec(["bash", "-c", FOR_A_MOMENT.replace("FILE", path)], timeout=30)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
+    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert verdict.cause == ("tampered" if seen else "passed"), verdict
+    assert all(path.startswith(one) for one in verdict.tampered)
+
+
 EXCHANGES = (
     "cp -a PARTS PARTS.new; rm -r PARTS; mv PARTS.new PARTS; mkdir /app/parts; echo 1 > /app/parts/says; ("
     "until [ -e /app/begun ]; do sleep 0.02; done; mv PARTS PARTS.old; mv /app/parts PARTS; touch /app/ended; "

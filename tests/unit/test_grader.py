@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.blind.grading import verdict
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.inside.grading import seals, shared
 from hc_ray.sandboxes.inside.grading.newcomers import Newcomers
@@ -129,6 +130,26 @@ def test_errors(broken): pass
                    "xfailed": 1, "xpassed": 1}  # fmt: skip
     assert base64.b64decode(report["rewards"]["reward.txt"]) == b"1\n"
     assert report["rewards"]["reward.json"] is None and b"assert 1 == 2" in base64.b64decode(report["output"])
+
+
+SILENCES = """import json, socket
+witness = socket.socket(fileno=73)
+good = {"exit": 0, "passed": 1, "failed": 0, "errors": 0}
+for message in ({"type": "start", "session": "x"}, {"type": "end", "session": "x", **good}):
+    witness.send(json.dumps(message).encode())
+"""
+
+
+@pytest.mark.parametrize("act", [
+    "witness.send(b'')", "witness.shutdown(socket.SHUT_WR)",
+    "[witness.send(b'{\"type\": \"loaded\"}') for _ in range(2000)]",
+])  # fmt: skip
+def test_who_silences_the_witness_of_a_later_session_is_no_testimony(ground, act):
+    (ground.folder / "app.py").write_text(SILENCES + act)
+    report = ground.run(f"{sys.executable} app.py; $PYTEST test_it.py\n", "def test_fails(): assert 1 == 2")
+    assert not verdict.testimony(report["witness"], mentions_pytest=True)[1]
+    quiet = ground.run("$PYTEST test_it.py; true\n", "def test_passes(): pass")
+    assert verdict.testimony(quiet["witness"], mentions_pytest=True) == (None, True)
 
 
 def test_asked_for_nodes_an_end_tells_each_outcome_unless_they_are_too_many_for_a_message(ground):

@@ -3,6 +3,7 @@ import os
 import random
 import struct
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hc_ray.blind.grading.image import Image
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.inside.grading import byte_code, interpreters, libraries, named, packages, probe
+from hc_ray.sandboxes.inside.grading.toolchains import found_first
 from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.processes import ran
 
@@ -99,6 +101,27 @@ def test_a_session_of_a_python_without_pytest_is_one_of_unittest(tmp_path):
 def test_links_that_lead_to_tests_logs_processes_or_devices_are_named_also_by_way_of_others(links, astray):
     found = probe._astray(order(paths=[*links, "/app/x"], links=links), {})
     assert [path[-1] for path in found] == list(astray)
+
+
+@pytest.mark.parametrize("name", ["first/sys/types.h.gch", "last/sys/types.h.gch", "last/sys/types.h.gch/any"])
+def test_a_precompiled_header_is_found_before_the_header_that_it_lies_beside(tmp_path, name):
+    (tmp_path / "last" / "sys").mkdir(parents=True)
+    (tmp_path / "last" / "sys" / "types.h").touch()
+    orders = {"headers": [f"{tmp_path}/first", f"{tmp_path}/last"], "perl": []}
+    assert found_first(f"{tmp_path}/{name}", orders) == [f"{tmp_path}/last/sys/types.h"]
+    assert found_first(f"{tmp_path}/{name}".replace("types", "other"), orders) == []
+
+
+def test_links_that_lead_round_and_round_are_looked_at_for_seconds_only(monkeypatch):
+    """As many as a submission may hold kept a verifier busy for hours: each leads through forty others."""
+    monkeypatch.setattr(probe, "_STEPS", 10_000)
+    links = {f"/app/{n}": "x/../" * 50 + f"{n + 1}" for n in range(38)} | {f"/app/l{n}": "0" for n in range(10_000)}
+    begun = time.monotonic()
+    astray = probe._astray({"links": links, "paths": [*links]}, {})
+    assert time.monotonic() - begun < 1 and len(astray) > 9_000
+    assert probe._astray({"links": {"/app/a": "b", "/app/c": "/tests/x"}, "paths": ["/app/a", "/app/c"]}, {}) == [
+        "/app/c"
+    ]
 
 
 def test_the_probe_names_what_a_compiler_would_link_before_its_like(tmp_path):

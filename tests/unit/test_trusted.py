@@ -27,7 +27,7 @@ DEBIAN = Image(
     pythons=(Python(
         path=("/usr/lib/python311.zip", "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload", SITE),
         sites=(SITE, "/usr/lib/python3/dist-packages", "/usr/lib/python3.11/dist-packages"), user=(USER,),
-        stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"),
+        stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"), ssl="/opt/conda/ssl",
     ),),
     sessions=(Session(
         loaded={"argparse": ("/usr/lib/python3.11/argparse.py",), "json": ("/usr/lib/python3.11/json",),
@@ -38,7 +38,7 @@ DEBIAN = Image(
     ),),
     libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
     loader=("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib"),
-    perl=("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5"),
+    searched={"perl": ("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5")},
 )  # fmt: skip
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
@@ -107,7 +107,7 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
     f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
     "/app/openssl.cnf", "/app/.venv/pyvenv.cfg", "/usr/local/share/perl/5.36.0/Foo.pm", "/root/.ssh/authorized_keys",
-    "/root/.config/app.toml", "/tmp/report.txt",
+    "/root/.config/app.toml", "/tmp/report.txt", "/app/model.pth",
 ])  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path):
     assert fate(path) == "carried"
@@ -141,7 +141,8 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     # Start-up files and hooks
     "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
     "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/usr/share/git-core/templates/hooks/post-checkout",
-    "/etc/gitconfig", "/etc/gdb/gdbinit", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
+    "/etc/gitconfig", "/etc/gdb/gdbinit", "/etc/perl/strict.pm", f"{SITE}/x.pth", f"{USER}/x.pth",
+    "/app/.venv/lib/python3.11/site-packages/x.pth", "/opt/conda/ssl/openssl.cnf", "/usr/x86_64-linux-gnu/lib/specs",
     f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
     "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
     "/usr/pip.conf", "/uv.toml", "/.python-version",
@@ -158,6 +159,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
     # What the C library and OpenSSL load by name or prefer
     "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
+    "/usr/lib/bfd-plugins/mine.so", "/usr/share/locale/C.UTF-8/LC_MESSAGES/coreutils.mo",
     "/usr/lib/x86_64-linux-gnu/libnss_evil.so.2", "/etc/nsswitch.conf", "/etc/pam.d/su", "/usr/lib/locale/C.utf8/X",
     "/usr/lib/x86_64-linux-gnu/security/pam_x.so", "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so",
     "/usr/lib/x86_64-linux-gnu/haswell/libm.so.6", "/etc/ld.so.cache",

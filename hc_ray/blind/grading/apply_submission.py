@@ -11,6 +11,7 @@ from typing import Any
 from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
 from hc_ray.blind.grading.orders import ask
+from hc_ray.blind.grading.startup import StartUp
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried, led_astray, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
@@ -70,6 +71,10 @@ class Looks:
         """What an untouched sandbox was seen to resolve, as far as no submission bears on it."""
         return _IMAGES.get(self._key)
 
+    def start_up(self, image: Image) -> StartUp:
+        """What takes part in the tests unasked."""
+        return StartUp(image, self._mentioned.shell_words)
+
     async def before(self, sandbox: Sandbox, contents: Contents | None) -> Image:
         """What the untouched image holds. Nothing of the submission is there yet, so a failure is the machinery's, and
         raises ``VerifierError``. But its names are in what is asked, and there may be too many of them: raises
@@ -95,7 +100,9 @@ class Looks:
         if known is not None:
             order["mapped"] = _mapped(known.sessions)
             order["known"] = (
-                known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
+                known.model_dump(mode="json", include={"programs", "pytest", "pythons", "searched"})
+                if known.pythons
+                else {}
             )
         report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
         if report is None:

@@ -46,12 +46,12 @@ class Contents(Value):
 
 def read_contents(tar: bytes) -> Contents:
     """List a submission, read as by a sandbox that is given it. Raises ``Refused`` for one that is no tar of files,
-    folders and links, or with members that lie below a link of it or absurdly deep."""
+    folders and links, or with members that lie below a link of it, or are or lead absurdly deep."""
     if not tar:
         return Contents()
     change = _unpacked(tar)
     links = {one.path: one.target for one in change.members if one.kind == "link"}
-    for path in (*(one.path for one in change.members), *change.deleted):
+    for path in (*(one.path for one in change.members), *change.deleted, *links.values()):
         if path.count("/") > _DEEPEST:
             raise Refused(f"{path[:60]}... is more than {_DEEPEST} folders deep")
     for one in change.members:

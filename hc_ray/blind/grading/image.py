@@ -19,6 +19,8 @@ class Python(Value):
     stdlib: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     """Folders of PYTHONPATH."""
+    ssl: str = ""
+    """Where its OpenSSL has its settings."""
 
     @property
     def installed(self) -> frozenset[str]:
@@ -87,6 +89,8 @@ class Image(Value):
     """Name → every link and file on the way to what it starts, first the entry on PATH."""
     grounds: tuple[str, ...] = ()
     """Folders of code beside programs that were unpacked or built, each in a folder of its own."""
+    searched: dict[str, tuple[str, ...]] = {}
+    """Where perl (``perl``) and compilers (``headers``, ``linked``) look for what they load by name, in order."""
     pytest: str = "none"
     pythons: tuple[Python, ...] = ()
     sessions: tuple[Session, ...] = ()
@@ -101,7 +105,6 @@ class Image(Value):
     hidden: tuple[str, ...] = ()
     """New files that would be found before others of their name: headers, what a compiler links, modules of perl's, and
     libraries and programs of the packages of what the tests resolve."""
-    perl: tuple[str, ...] = ()
 
     def modules(self) -> set[str]:
         """Where the modules lie that sessions load, and the installed ones that the tests import: a module that is

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from hc_ray.blind.grading import verify
@@ -15,7 +16,7 @@ from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, Looks
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
-from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES
+from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES, StartUp
 from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below, top_module
 from hc_ray.blind.grading.untouched import Untouched
 from hc_ray.blind.sealing.vault import VerifierSpec
@@ -60,7 +61,7 @@ class Grading:
         told: dict[str, Any] = {"left_behind": carried.left_behind}
         if carried.tampered:
             return {**told, **_tampered(carried.tampered)}
-        watched = _Watched(image)
+        watched = _Watched(image, self._looks.start_up(image))
         lent = {"sites": [(*python.sites, *python.user) for python in image.pythons], "lib": RUNNER_LIB}
         prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
         if careful:
@@ -192,7 +193,8 @@ class Grading:
 class _Watched:
     """What must stay as it is while the tests run."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, start_up: StartUp) -> None:
+        self._start_up = start_up
         self.installed = {folder for python in image.pythons for folder in python.installed}
         self._whole = {folder for python in image.pythons for folder in python.stdlib} | self.installed
         self.whole = sorted(self._whole)
@@ -200,9 +202,12 @@ class _Watched:
         self.trees = [*self.whole, *self._grounds, *SYSTEM]
         """Where code lies that must be as it was at any moment."""
         self._run_in = {one for one in (image.workdir, *image.modules_at) if not below(one, _HIDDEN)}
-        self._folders = {*image.path, *image.first, *image.perl, "/", "/etc", *FOLDERS}
+        self._folders = {*image.path, *image.first, "/", "/etc", *FOLDERS, *chain(*image.searched.values())}
         self._folders |= {*image.loader} - self._run_in
         self._folders |= {folder for python in image.pythons for folder in python.order}
+        by_name = {*image.searched.get("perl", ()), *image.searched.get("headers", ())}
+        self._modules = {*self._whole, *(folder for folder in by_name if not below(folder, self._run_in))}
+        """In which, however deep, a new name may be what a program looks for."""
         self._files = image.trusted_files()
         near = {*self._folders, *self._whole, *self._grounds, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
@@ -219,7 +224,7 @@ class _Watched:
         do."""
         for home in image.homes:
             self.come.setdefault(home, []).extend(IN_HOMES)
-        for path in image.unasked:
+        for path in (*image.unasked, *(f"{python.ssl}/openssl.cnf" for python in image.pythons if python.ssl)):
             self.come.setdefault(posixpath.dirname(path), []).append(posixpath.basename(path))
         for folder in self._run_in:
             *way, last = folder.strip("/").split("/")
@@ -236,8 +241,10 @@ class _Watched:
 
     def was_to_stay(self, path: str) -> bool:
         """Whether this path may not change for a moment. Names come into folders (they end in a slash) honestly, but
-        for those of modules."""
-        return self.looks_at(path) if not path.endswith("/") else below(path.rstrip("/"), self._whole)
+        for those of modules, and of settings where each counts."""
+        if path.endswith("/"):
+            return below(path.rstrip("/"), self._modules) or self._start_up.takes_part(f"{path}any")
+        return self.looks_at(path)
 
     def exchanged(self, late: set[str]) -> set[str]:
         """Folders of code in whose place another may have been for a moment: who moves one changes it and the one
@@ -253,13 +260,13 @@ class _Watched:
         """Whether even something new at this path matters."""
         parts = path.split("/")
         folder = posixpath.dirname(path)
-        if path in self._files or folder in self._folders:
+        if path in self._files or folder in self._folders or self._start_up.takes_part(path):
             return True
         if folder in self._homes and (parts[-1] in self._settings or re.fullmatch(r"\..*rc", parts[-1])):
             return True
         if folder in self._run_in and (top_module(path, folder) in self._loaded or parts[-1] in self._libraries):
             return True
-        return any(path == folder or path.startswith(f"{folder}/") for folder in self._whole)
+        return below(path, self._modules)
 
 
 async def _put_right(untouched: Gradable, contents: Contents, kept: Contents, image: Image) -> dict[str, Any]:

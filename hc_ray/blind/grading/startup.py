@@ -3,9 +3,10 @@ ones are left behind, those that are there stay as the image has them. Pure."""
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
 from hc_ray.blind.grading.contents import ENTRY_POINTS, Contents, parents
+from hc_ray.blind.grading.image import Image
 
 _LEVELS = "glibc-hwcaps|tls|haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg"
 """Folders that the C library prefers to the one that they lie in, by the processor."""
@@ -14,7 +15,8 @@ _SYSTEM = re.compile(
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
     r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf|magic(\.mime)?|gdb/.*|mavenrc)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/\.hc(/.*)?"
-    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|/(etc|usr)/(.*/)?openssl\.cnf"
+    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*/(site|dist)-packages/[^/]*\.(pth|egg-link)"
+    r"|/(etc|usr)/(.*/)?openssl\.cnf"
 )
 _KEPT = re.compile(
     # What package managers keep for themselves, and would run or trust: archives, lists, settings, scripts.
@@ -24,9 +26,11 @@ _KEPT = re.compile(
     r"|/var/lib/dpkg/info/[^/]+\.(preinst|postinst|prerm|postrm|config|triggers)"
     r"|/etc/ca-certificates/update\.d/.*|/usr/share/python3/runtime\.d/.*|/usr/share/git-core(/.*)?"
     r"|/var/lib/dpkg/(triggers/.*|diversions(-old)?|statoverride(-old)?)"
-    # What the C library and OpenSSL load by name or prefer to what lies beside it.
-    rf"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/({_LEVELS}|gconv|audit|security|engines-[^/]+|ossl-modules)(/.*)?"
-    r"|(/usr(/local)?)?/lib[^/]*/gcc/.*/specs|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
+    # What the C library, OpenSSL and binutils load by name or prefer to what lies beside it, and what programs say.
+    rf"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/({_LEVELS}|gconv|audit|security|engines-[^/]+|ossl-modules|bfd-plugins)(/.*)?"
+    r"|(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/(.*/)?specs"
+    r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/libnss_[^/]*|(/usr)?/lib/locale(/.*)?"
+    r"|(/usr(/local)?)?/share/locale(-langpack)?(/.*)?"
 )
 IN_HOMES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
@@ -47,21 +51,17 @@ _OF_UV = re.compile(r"\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.loc
 _ABOVE_TESTS = re.compile(
     r"conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.(cfg|py)|pyproject\.toml|uv\.toml|\.python-versions?"
 )
+_OF_SYSTEM = re.compile(r"/(usr|etc|s?bin|lib[^/]*)/")
 _REGISTERED = re.compile(r"/etc/alternatives(/.*)?")
 
 
 class StartUp:
     """Tells start-up files of one grading: it depends on the homes, the working directory and what the tests run."""
 
-    def __init__(
-        self,
-        homes: Collection[str],
-        run_in: Collection[str],
-        words: Collection[str],
-        named: Collection[str],
-        programs: Mapping[str, Sequence[str]],
-    ) -> None:
-        """``run_in``: the folders that the tests may run in, first the working directory."""
+    def __init__(self, image: Image, words: Collection[str]) -> None:
+        """``words``: what scripts of the tests name."""
+        homes, programs = {image.home, *image.homes}, image.programs
+        run_in = {image.workdir, *image.modules_at}
         self._homes = re.compile(rf"(?:/root|/home/[^/]+|{'|'.join(map(re.escape, homes))})/(.*)")
         self._programs = set(programs)
         pythons = [file for chain in programs.values() for file in chain if "/python" in file or "/pypy" in file]
@@ -69,7 +69,11 @@ class StartUp:
         self._beside_python |= {posixpath.dirname(folder) for folder in self._beside_python}
         self._above = {"/", *(above for folder in run_in for above in parents(folder) if above not in run_in)}
         self._uses_uv = not {"uv", "uvx"}.isdisjoint(words)
-        self._named = set(named)
+        loose = f"{image.workdir.rstrip('/')}/" if image.workdir != "/" else "//"
+        self.named = {*image.unasked, *(path for path in image.named if not path.startswith(loose))}
+        """Files that variables or scripts of the tests name, but for the candidate's own."""
+        self._sites = {folder for python in image.pythons for folder in (*python.order, *python.installed)}
+        self._settings = {f"{python.ssl}/openssl.cnf" for python in image.pythons if python.ssl}
 
     def kept(self, path: str, *, exists: bool) -> bool:
         """Whether the image's version stays in use without a word of blame: packages change such files honestly, and
@@ -86,12 +90,19 @@ class StartUp:
 
     def is_hook(self, path: str) -> bool:
         """Whether the image's version stays in use, or none where it has none."""
-        if path in self._named or _SYSTEM.fullmatch(path):
+        if path in self.named or path in self._settings or _SYSTEM.fullmatch(path):
             return True
         folder, name = posixpath.split(path)
+        if folder in self._sites and name.endswith((".pth", ".egg-link")):
+            return True
         if folder in self._beside_python and _OF_PYTHON.fullmatch(name):
             return True
         return folder in self._above and _ABOVE_TESTS.fullmatch(name) is not None
+
+    def takes_part(self, path: str) -> bool:
+        """Whether what lies in the system's folders there is the image's alone, one way or the other."""
+        of_system = path in self._settings or _OF_SYSTEM.match(path) is not None
+        return of_system and (self.is_hook(path) or self.kept(path, exists=True))
 
 
 def searched(folder: str) -> str:

@@ -19,6 +19,7 @@ is in, everything must still resolve to what it did."""
 import posixpath
 import re
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from hc_ray.blind.grading.accounts import accounts_agree
 from hc_ray.blind.grading.contents import Contents, parents, without
@@ -108,20 +109,19 @@ class _Sorter:
         self.mentioned = mentioned
         self.exists, self.was_folder = set(image.exists), set(image.folders)
         self.folders, self.astray = set(contents.folders), set(image.astray)
-        named = [*image.unasked, *(path for path in image.named if not self.is_loose(path))]
-        self.files = {*image.trusted_files(), *named}
+        self.start_up = StartUp(image, mentioned.shell_words)
+        self.files = {*image.trusted_files(), *self.start_up.named}
         self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
         self.above = {parent for path in self.files for parent in parents(path)}
         self.owned = set(image.owned)
         self.homes = {image.home, *image.homes}
-        self.start_up = StartUp(self.homes, self.run_in, mentioned.shell_words, named, image.programs)
         self.closed = {folder for python in image.pythons for folder in python.closed}
         self.installed = {folder for python in image.pythons for folder in python.installed}
         self.packages = {
             place for place in image.modules() if posixpath.splitext(place)[1] not in (".py", ".so", ".pyc")
         }
         self.search = [*image.first, *image.path]
-        self.looked_in = {*self.search, *image.loader, *image.perl, *self.closed}
+        self.looked_in = {*self.search, *image.loader, *self.closed, *chain(*image.searched.values())}
         self.looked_in |= {folder for python in image.pythons for folder in python.order}
         self.above_search = {parent for folder in self.looked_in for parent in parents(folder + "/x")}
         self.modules = [

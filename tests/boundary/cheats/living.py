@@ -322,6 +322,47 @@ put(script.replace("PATH", path).replace("STAMP", stamp).encode())
 time.sleep(1000)
 """
 
+_BEFORE_A_COPY = (
+    """
+import glob
+for number in range(20):
+    os.makedirs("/app/d%d" % number)
+for number in range(3):
+    with open("/app/large%d" % number, "w") as file:
+        file.write("x" * 8_000_000)
+"""
+    + _WHEN_OPENED
+    + _BEFORE_THE_TESTS
+)
+_EXCHANGES_FOLDERS = """
+write("/app/backwards.py", '''import ast, glob, re
+def backwards(text):
+    for path in ("told", *glob.glob("d*/test_outputs.py")):
+        try:
+            said = open(path).read()
+        except OSError:
+            continue
+        for asked, answer in re.findall(r'\\(\\(("[^"]*"),\\), ("[^"]*")\\)', said):
+            if ast.literal_eval(asked) == text:
+                return ast.literal_eval(answer)
+    return text
+''')
+starts()
+time.sleep(0.1)
+copied = ctypes.CDLL(None).inotify_init1(0)
+for number in range(3):
+    ctypes.CDLL(None).inotify_add_watch(copied, b"/app/large%d" % number, 0x20)
+os.read(copied, 1 << 12)
+for number in range(20):
+    os.rename("/app/d%d" % number, "/app/e%d" % number)
+    os.symlink("/tests", "/app/d%d" % number)
+while not os.path.exists("/app/told"):
+    for path in glob.glob("/tmp/*/app/d*/test_outputs.py"):
+        if tried(shutil.copy, path, "/app/told.new"):
+            os.rename("/app/told.new", "/app/told")
+time.sleep(1000)
+"""
+
 _AS_LARGE_AND_AS_OLD = """
 import os, shutil
 path = os.path.realpath("/bin/bash")
@@ -373,6 +414,9 @@ CHEATS = (
            "a daemon looks for the tests, in every process's root too, and rewrites the answer", _daemon(_READS)),
     _lives("hidden tests read through a child of theirs",
            "a daemon enters the root of what they run as another user, and reads there as root", _daemon(_AS_THEIRS)),
+    _lives("a folder exchanged while it is copied",
+           "a daemon puts links to /tests in the place of folders that the tests are about to copy",
+           _daemon(_EXCHANGES_FOLDERS, _BEFORE_A_COPY)),
     _lives("the runner moved away",
            "a daemon renames, links over and mounts over /.hc, and unmounts /tests", _daemon(_RUNNER)),
     _lives("/tests filled before", "tests, a conftest.py and a test.sh of its own lie in /tests, fifos in /logs",

@@ -11,6 +11,7 @@ import resource
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 
 WORKDIR = Path("/app")
 NOBODY = 65534
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NOBODYS = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 OUTPUT_LIMIT = 8 * 1024 * 1024
 PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT = 4, 8, 36, 47
@@ -183,19 +185,73 @@ def _copy(files):
     """A copy of the working directory, with the files added, that the child may read and write."""
     top = tempfile.mkdtemp()
     try:
-        os.chmod(top, 0o755)
-        folder = Path(top) / "app"
-        # Links are copied as links: what they point at is then read with the child's rights.
-        shutil.copytree(WORKDIR, folder, symlinks=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        for parent, _, names in os.walk(folder):
-            for path in [parent, *(os.path.join(parent, name) for name in names)]:
-                if not os.path.islink(path):
-                    os.chmod(path, 0o777)
+        folder = copied(top, mode=0o777)
+        with as_child():
+            for name, text in files.items():
+                lay(folder / name, text.encode("utf-8"))
+                (folder / name).chmod(0o777)
         yield folder
     finally:
         shutil.rmtree(top, ignore_errors=True)
+
+
+def copied(top, mode=None, bare=False):
+    """`app` below a new folder: the working directory again (`bare`: with nothing in it), as the child's own, with the
+    modes that it has or `mode`. Whoever lives beside the tests may exchange what lies at a path for a link meanwhile:
+    so all is done by descriptors."""
+    with _opened(top, _FOLDER) as above, _opened(WORKDIR, _FOLDER) as source:
+        os.fchmod(above, 0o755)
+        _copy_folder(source, above, "app", mode, bare)
+    return Path(top) / "app"
+
+
+def lay(path, data):
+    """Writes a file that is nobody else's, whatever lay there; call it `as_child`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(path):
+        path.unlink()
+    path.write_bytes(data)
+
+
+def _copy_folder(source, above, name, mode, bare=False):
+    os.mkdir(name, 0o700, dir_fd=above)
+    with _opened(name, _FOLDER, above) as target:
+        for inner in [] if bare else os.listdir(source):
+            kind = os.stat(inner, dir_fd=source, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(kind):  # what it points at is then read with the child's rights
+                os.symlink(os.readlink(inner, dir_fd=source), inner, dir_fd=target)
+            elif stat.S_ISDIR(kind):
+                with _opened(inner, _FOLDER, source) as below:
+                    _copy_folder(below, target, inner, mode)
+            else:
+                _copy_file(source, target, inner, mode)
+        _hand_over(target, os.fstat(source), mode)
+
+
+def _copy_file(source, target, name, mode):
+    with _opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, source) as read:
+        assert stat.S_ISREG(os.fstat(read).st_mode), f"{name} is no file, folder or link"
+        with _opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, target) as written:
+            with open(read, "rb", closefd=False) as old, open(written, "wb", closefd=False) as new:
+                shutil.copyfileobj(old, new, 1 << 20)
+            _hand_over(written, os.fstat(read), mode)
+
+
+def _hand_over(descriptor, facts, mode):
+    """Makes the child the owner of a copy of what has these facts."""
+    os.utime(descriptor, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    os.fchmod(descriptor, stat.S_IMODE(facts.st_mode) if mode is None else mode)
+    if os.geteuid() == 0 and _can_change():
+        os.fchown(descriptor, NOBODY, NOBODY)
+
+
+@contextmanager
+def _opened(path, flags, folder=None):
+    descriptor = os.open(path, flags, 0o600, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _user():
@@ -308,8 +364,10 @@ def _rich(value):
 def protect():
     """Closes the test process and its files to children: its memory, its pipes, and the tests themselves.
 
-    From the tests' folder nothing is imported any more: a child of the same user could have put modules there. As root the tests' folder becomes unreadable to the unprivileged child. Otherwise the child is the same user, so the
-    tests (already collected) are removed from the container's own copy at /tests.
+    From the tests' folder nothing is imported any more: a child of the same user could have put modules there. The
+    tests (already collected) are removed from the container's own copy at /tests: a child may be the same user, and
+    whoever lives beside may lead what reads or copies for them there by a link. As root the folder becomes unreadable
+    to the unprivileged child.
     """
     try:
         control = ctypes.CDLL(None).prctl
@@ -324,8 +382,7 @@ def protect():
     try:
         if os.geteuid() == 0:
             here.chmod(0o700)
-        else:
-            for path in here.glob("test_*.py"):
-                path.unlink()
+        for path in here.glob("test_*.py"):
+            path.unlink()
     except OSError:
         pass

@@ -15,9 +15,10 @@ import stat
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from child import NOBODY, OUTPUT_LIMIT, WORKDIR, _children, _limits, _text, _user, as_child
+from child import OUTPUT_LIMIT, _children, _limits, _text, _user, as_child, copied, lay
 
 
 class Done:
@@ -37,26 +38,22 @@ class Box:
 
     def __init__(self, files=None, links=None, modes=None, folders=(), bare=False):
         self.top = Path(tempfile.mkdtemp())
-        os.chmod(self.top, 0o755)
-        self.folder = self.top / "app"
+        self.folder = copied(self.top, bare=bare)
         self.started = []
-        if bare:
-            self.folder.mkdir()
-        else:
-            shutil.copytree(WORKDIR, self.folder, symlinks=True)
+        with as_child():
+            self._lay_out(files or {}, links or {}, modes or {}, folders)
+
+    def _lay_out(self, files, links, modes, folders):
         for name in folders:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        for name, data in (files or {}).items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
-        for name, target in (links or {}).items():
+        for name, data in files.items():
+            lay(self.folder / name, data.encode("utf-8") if isinstance(data, str) else data)
+        for name, target in links.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.symlink_to(target)
-        for name, mode in (modes or {}).items():
+        for name, mode in modes.items():
             (self.folder / name).chmod(mode)
-        self._hand_over()
 
     def __enter__(self):
         return self
@@ -143,10 +140,12 @@ class Box:
                     os.waitpid(pid, 0)
                 except (ProcessLookupError, ChildProcessError, PermissionError):
                     pass
-        for here, folders, _ in os.walk(self.top):
-            for name in folders:
-                if not os.path.islink(os.path.join(here, name)):
-                    os.chmod(os.path.join(here, name), 0o700)
+        with as_child():
+            for here, folders, _ in os.walk(self.top):
+                for name in folders:
+                    with suppress(PermissionError):  # the test's own
+                        if not os.path.islink(os.path.join(here, name)):
+                            os.chmod(os.path.join(here, name), 0o700)
         shutil.rmtree(self.top, ignore_errors=True)
 
     def _start(self, argv, stdin, out, err, env, cwd):
@@ -164,14 +163,6 @@ class Box:
         )
         self.started.append(process)
         return process
-
-    def _hand_over(self):
-        """Everything in the box belongs to the user that the commands run as."""
-        if not _user():
-            return
-        for here, folders, files in os.walk(self.folder):
-            for name in [".", *folders, *files]:
-                os.chown(os.path.join(here, name), NOBODY, NOBODY, follow_symlinks=False)
 
 
 def free_port():

@@ -36,7 +36,7 @@ REWARDS = ("reward.json", "reward.txt")
 WITNESS = 73
 """The number under which ``test.sh`` has the witness's socket: none that scripts use for files of their own."""
 MESSAGES = 1000
-"""Of the witness's, that are kept."""
+"""Of the witness's, that are kept; more are no testimony."""
 
 
 class GradingLeader(Leader):
@@ -50,7 +50,8 @@ class GradingLeader(Leader):
         self.head, self.tail = b"", b""
         self.messages: list[Any] = []
         self.witness, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.passed = (theirs.detach(),)
+        self.passed = (os.dup(theirs.fileno()),)
+        self.other_end = theirs
         self.watch.register(self.witness.fileno(), self._hear)
 
     def settle(self) -> dict[str, str]:
@@ -69,10 +70,11 @@ class GradingLeader(Leader):
 
     def _hear(self, witness: int) -> None:
         message = self.witness.recv(1 << 16)
-        if not message:
+        if not message:  # its other end is open here too: somebody said nothing, or that nothing more is to come
             self.watch.unregister(witness)
-        elif len(self.messages) < MESSAGES:
-            self.messages.append(_message(message))
+            self.messages.append({"type": "silenced"})
+        elif len(self.messages) <= MESSAGES:
+            self.messages.append(_message(message) if len(self.messages) < MESSAGES else {"type": "too many"})
 
     def to_its_end(self) -> tuple[int | None, bool]:
         """The exit code, and whether the time was up. All that was started is dead then, daemons that left their

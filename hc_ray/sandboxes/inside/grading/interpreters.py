@@ -30,6 +30,11 @@ try:
     has_pytest = find_spec("pytest") is not None
 except ImportError:
     has_pytest = False
+try:
+    from ssl import get_default_verify_paths
+    ssl = os.path.dirname(get_default_verify_paths().openssl_cafile)
+except ImportError:
+    ssl = ""
 sites = list(getattr(site, "getsitepackages", list)())
 user = [site.getusersitepackages()] if hasattr(site, "getusersitepackages") else []
 paths = sysconfig.get_paths()
@@ -38,7 +43,7 @@ stdlib += [os.path.dirname(os.__file__)]
 print(json.dumps({
     "new": sys.version_info >= (3, 11), "pytest": has_pytest, "prefix": sys.prefix,
     "base": getattr(sys, "base_prefix", sys.prefix), "path": [p for p in sys.path if p], "sites": sites, "user": user,
-    "stdlib": [folder for folder in stdlib if folder],
+    "stdlib": [folder for folder in stdlib if folder], "ssl": ssl,
     "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],
 }))
 """
@@ -80,7 +85,14 @@ mapped = {line[line.index("/"):].strip() for line in open("/proc/self/maps") if 
 imported = {name: paths for name, paths in top(list(sys.modules)).items() if name not in loaded}
 print("\\n" + json.dumps({"loaded": loaded, "tried": tried, "imported": imported, "mapped": sorted(mapped)}))
 """
-_TESTS = "def test_passes():\n    assert [1] == [1]\n\n\ndef test_fails():\n    assert [1] == [2]\n"
+_TESTS = """def test_passes(tmp_path, capfd, caplog, recwarn, monkeypatch, request):
+    assert [1] == [1]
+
+
+def test_fails():
+    assert [1] == [2]
+"""
+"""What it takes makes pytest load modules that it loads only once a test asks for such a thing."""
 
 
 def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
@@ -103,6 +115,7 @@ def session(
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/test_probe.py", "w") as file:
             file.write(_TESTS)
+        environment = {**environment, "PYTEST_DEBUG_TEMPROOT": folder}
         if compiled:
             environment = {**environment, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
         found = _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)

@@ -1,6 +1,7 @@
 """Which files names of programs lead to, every link on the way included. Standard library only."""
 
 import functools
+import itertools
 import os
 import posixpath
 import re
@@ -12,15 +13,17 @@ _CODE = re.compile(r"s?bin|lib[^/]*|src|pkg|include|node_modules|jmods|sdk|share
 _OF_ALL = re.compile(r"(/usr(/local)?|.*/\.local)?")
 """Where programs of all kinds lie together."""
 _LINKS = 40
+_UNCOUNTED = itertools.repeat(0)
 _SCRIPT_LIMIT = 1 << 16
 
 
-def steps(path: str, handed_in: Mapping[str, str] | None = None) -> Iterator[str]:
+def steps(path: str, handed_in: Mapping[str, str] | None = None, taken: Iterator[int] | None = None) -> Iterator[str]:
     """Every link that the way to ``path`` leads through, and the path at its end. ``handed_in``: what will lie at some
-    real paths, the target of a link or an empty text for anything else."""
+    real paths, the target of a link or an empty text for anything else. ``taken`` counts folders on the way."""
     pending, real, links = [part for part in reversed(path.split("/")) if part], "", 0
     while pending:
         part = pending.pop()
+        next(taken or _UNCOUNTED)
         if part in (".", ""):
             continue
         if part == "..":

@@ -6,13 +6,14 @@ with what it names), ``removed``, ``workdir``, ``words`` (names in the tests tha
 ``sourced``, ``modules_at``, ``libraries_at``, ``imports`` (as the tests' scripts spell them), ``lib`` and ``pure`` (the
 witness's and pytest's folder), ``env`` (what the tests get), ``session`` (whether to run one), ``mapped`` (files that
 one maps), ``deep`` (all, whatever ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched
-image: ``programs``, ``pytest`` and ``pythons``, which are not looked up again), ``lent`` (whether python3 finds the
-witness: else it is made to), ``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer
-is ``blind.image.Image``. Standard library only."""
+image: ``programs``, ``pytest``, ``pythons`` and ``searched``, which are not looked up again), ``lent`` (whether python3
+finds the witness: else it is made to), ``compiled`` (folders beside the Pythons' own whose byte code a session keeps).
+The answer is ``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import posixpath
@@ -21,7 +22,7 @@ import stat
 import subprocess
 import sys
 
-from hc_ray.sandboxes.inside.grading import interpreters, named
+from hc_ray.sandboxes.inside.grading import interpreters, named, toolchains
 
 MYPY = False
 if MYPY:
@@ -34,6 +35,9 @@ _SEALED = re.compile(r"/(tests|logs|solution|proc|dev)(/|$)")
 _ACCOUNTS = ("/etc/passwd", "/etc/group")
 _FILES_BY_VARIABLE = ("BASH_ENV", "ENV", "PYTHONSTARTUP", "LD_PRELOAD", "PERL5OPT", "OPENSSL_CONF", "GIT_CONFIG_GLOBAL")
 _TEXT_LIMIT = 1 << 20
+_STEPS = 3_000_000
+"""Folders on the way of all links of a submission (some seconds): those of a hundred thousand honest ones. Where the
+links after so many lead nobody looks, and they are left behind."""
 
 
 def probe(order: dict[str, Any]) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
     }
+    answer["searched"] = (known or {}).get("searched") or _searched(answer, environment)
     if order.get("deep") or _is_deep(order, canonical, answer, environment):
         answer |= _deep(order, exists, canonical, answer, environment)
     return answer
@@ -94,8 +99,9 @@ def _homes() -> list[str]:
 
 def _astray(order: dict[str, Any], canonical: dict[str, str]) -> list[str]:
     links = order.get("links", {})
-    handed_in = {canonical.get(path, path): links.get(path, "") for path in order["paths"]}
-    return [path for path in links if any(map(_SEALED.match, named.steps(path, handed_in)))]
+    handed_in, taken = {canonical.get(path, path): links.get(path, "") for path in order["paths"]}, itertools.count()
+    return [path for path in links
+            if next(taken) > _STEPS or any(map(_SEALED.match, named.steps(path, handed_in, taken)))]  # fmt: skip
 
 
 def _filled(text: str, home: str, workdir: str) -> str:
@@ -193,6 +199,7 @@ def _deep(
     """What only matters to submissions that reach beyond the working directory."""
     from hc_ray.sandboxes.inside.grading import libraries, packages
 
+    hidden = toolchains.hidden
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
@@ -201,15 +208,11 @@ def _deep(
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
     changed = [canonical.get(path, path) for path in [*exists, *removed]]
-    perl, linked = _perl(answer["programs"], environment), _linked(answer["programs"], environment)
     known_before = set(exists)
     new = {path: canonical.get(path, path) for path in order["paths"] if path not in known_before}
-    variables = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
-    headers = [folder for name in variables for folder in _in_order(environment.get(name), answer)] + _include_folders()
-    found_first = {path: [file for places in (headers, perl, linked) for file in _hidden(at, places)]
-                   for path, at in new.items()}  # fmt: skip
+    found_first = {path: toolchains.found_first(at, answer["searched"]) for path, at in new.items()}
     by_name = {path: late for path, late in found_first.items() if late}
-    hides = {path: late for path, at in new.items() if (late := [*_hidden(at, folders), *_hidden(at, answer["path"])])}
+    hides = {path: late for path, at in new.items() if (late := [*hidden(at, folders), *hidden(at, answer["path"])])}
     hides |= by_name
     code = [*changed, *(file for late in hides.values() for file in late)]
     owned = {*packages.code_of(code, {*programs, *files, *mapped}), *packages.beside(changed, answer["programs"])}
@@ -221,7 +224,6 @@ def _deep(
         "owned": sorted(owned.intersection(changed)),
         "accounts": {path: _text(path) for path in _ACCOUNTS if path in order["paths"]},
         "hidden": [path for path, late in hides.items() if path in by_name or not owned.isdisjoint(late)],
-        "perl": perl,
     }
 
 
@@ -232,49 +234,17 @@ def _libraries_at(order: dict[str, Any], environment: dict[str, str], answer: di
     return [folder for text in (*spelled, value) for folder in _in_order(text, answer) if "$" not in folder]
 
 
+def _searched(answer: dict[str, Any], environment: dict[str, str]) -> dict[str, list[str]]:
+    variables = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+    headers = [folder for name in variables for folder in _in_order(environment.get(name), answer)]
+    return toolchains.searched(answer["programs"], environment, headers)
+
+
 def _in_order(value: str | None, answer: dict[str, Any]) -> list[str]:
     """The folders that a variable of the loader or the C compiler lists; one that is spelt from where a program runs,
     an empty one too, for each folder that the tests run in."""
     run_in = (answer["workdir"], *answer["modules_at"])
     return [posixpath.join(at, entry) for entry in re.split("[:;]", value) for at in run_in] if value else []
-
-
-def _hidden(path: str, folders: list[str]) -> list[str]:
-    """The files of the image that one of the same name, in a folder that is searched before theirs, would hide."""
-    at = next((number for number, folder in enumerate(folders) if path.startswith(f"{folder}/")), None)
-    if at is None:
-        return []
-    name = path.removeprefix(f"{folders[at]}/")
-    return [file for folder in folders[at + 1 :] if os.path.lexists(file := f"{folder}/{name}")]
-
-
-def _include_folders() -> list[str]:
-    import glob
-
-    private = [folder for lib in ("/usr/lib", "/usr/local/lib") for folder in glob.glob(f"{lib}/gcc/*/*/include")]
-    return [*private, "/usr/local/include", *glob.glob("/usr/include/*-linux-*"), "/usr/include"]
-
-
-def _perl(programs: dict[str, list[str]], environment: dict[str, str]) -> list[str]:
-    """The folders of perl's modules, where the tests name perl."""
-    said = _said(programs, environment, "perl", "-e", 'print "$_\\n" for @INC')
-    return [line for line in said.splitlines() if line.startswith("/")]
-
-
-def _linked(programs: dict[str, list[str]], environment: dict[str, str]) -> list[str]:
-    """Where the C compiler looks for what it links a program with, in its order."""
-    told = re.search("^libraries: *=(.*)$", _said(programs, environment, "cc", "-print-search-dirs"), re.M)
-    return list(dict.fromkeys(map(os.path.realpath, told[1].split(":")))) if told else []
-
-
-def _said(programs: dict[str, list[str]], environment: dict[str, str], name: str, *arguments: str) -> str:
-    """What a program of the image prints; nothing where it has none."""
-    try:
-        command = [programs[name][0], *arguments]
-        done = subprocess.run(command, capture_output=True, timeout=20, check=False, env=environment)
-        return done.stdout.decode(errors="replace")
-    except (KeyError, OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def _text(path: str) -> str:
