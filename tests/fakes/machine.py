@@ -34,10 +34,10 @@ async def becomes(marker: str, count: int) -> None:
 
 
 def seconds_until_gone(marker: str, *, at_most: float) -> float:
-    """How long processes with a marker live on, from now; ``at_most`` where they do not end. They are gone when two
+    """How long processes with a marker live on, from now; ``at_most`` where they do not end. They are gone when four
     looks in a row see none: one alone can miss a crowd of which the old die, and the new come, while it lasts."""
     started, unseen = time.monotonic(), 0
-    while unseen < 2 and time.monotonic() < started + at_most:
+    while unseen < 4 and time.monotonic() < started + at_most:
         unseen = 0 if running(marker) else unseen + 1
         time.sleep(0.03)
     return time.monotonic() - started
