@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 NOT_MEASURED = "not measured"
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 UNEXPECTED = {
-    ("oracle", False): "the tests fail the reference solution",
+    ("oracle", False): "the reference solution does not pass",
     ("nop", True): "the tests pass the untouched environment",
 }
 """What is wrong with a task, by what an agent that checks the harness comes to."""

@@ -93,7 +93,7 @@ def test_no_answer_that_could_be_read_is_called_malformed():
 def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_output_is():
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"solution": "exit status 3"}))
     assert "solution/solve.sh: exit status 3; the submission changes nothing" in text
-    assert "the tests fail the reference solution; to see what they printed: hc-ray unseal OUT/a__oracle" in text
+    assert "the reference solution does not pass; to see what they printed: hc-ray unseal OUT/a__oracle" in text
     assert "unseal" not in told(described("a", "nop", False, of=sweepdir.add_trial))
     alive = {"solution": "exit status 3", "grading": "shared"}
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata=alive))
