@@ -121,7 +121,7 @@ def describe(spec: Spec, task: Task, *further: str) -> str:
         "Environment:",
         f"- system: {view.system or 'Linux'}; user: {view.user or 'unknown'}; network: {network}",
         f"- working directory: {spec.workdir}",
-        f"- found on PATH: {tools or 'no common tools'}",
+        f"- on PATH, {f'among others: {tools}' if tools else 'no common tools'}",
         *(f"- {one}" for one in further),
         f"- files in {spec.workdir}:" if listed else f"- {spec.workdir} is empty",
     ]

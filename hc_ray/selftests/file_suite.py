@@ -27,6 +27,8 @@ _SUPPORTED = 0.75
 _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
+_COMMANDS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
+"""Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
 
 
 async def first_files(spec: Spec, untouched: Sandbox) -> dict[str, bytes]:
@@ -130,7 +132,7 @@ def heads(files: Mapping[str, bytes]) -> str:
     as ``strings`` does: so a database tells its tables."""
     texts: dict[str, str] = {}
     for path, data in files.items():
-        if b"\0" not in data:
+        if not _COMMANDS.search(data):
             texts[path] = data.decode("utf-8", "replace")
         else:
             texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()

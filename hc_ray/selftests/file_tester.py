@@ -26,6 +26,7 @@ _LINE = re.compile(
 )
 _SAID = re.compile(r"\s*[\"“](.*)[\"”]\s*(?:\|(.*))?$")
 """A quotation, which may hold a bar, and a reason."""
+_MARKS = "\"'“”"
 _SCRIPT = re.compile(r"(?:#![^\n]*\n)?\s*#\s*(test_\w+)\s*:\s*([^\n]*)")
 _SCRIPT_TEST = Template('''\
 import shutil
@@ -188,7 +189,9 @@ def _docstring(text: str) -> tuple[Category, str]:
 
 def _unquoted(text: str) -> str:
     """A quotation without its marks. Backticks are such only where they enclose all of it and nothing else in it."""
-    bare = text.strip().strip("\"'“”")
+    bare = text.strip()
+    if len(bare) > 1 and bare[0] in _MARKS and bare[-1] in _MARKS:
+        bare = bare[1:-1]
     return bare.strip("` ") if bare.startswith("`") and bare.endswith("`") and bare.count("`") == 2 else bare.strip()
 
 

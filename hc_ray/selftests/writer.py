@@ -132,6 +132,7 @@ class Writer(ABC):
         parts = [f"Round {number}: {len(tests)} tests."]
         if short:
             parts.append(f"Fewer than {self.config.tests_per_category_min} tests of: {', '.join(short)}.")
+            parts += ["A task need not have them all."] if self.lists else []
         if missing:
             listed = "".join(f"\n- {one}" for one in missing[:_LISTED])
             told = listed if self.lists else " " + " ".join(missing[:_IN_A_LINE])

@@ -147,7 +147,7 @@ def test_readings_may_be_numbered_and_marked_and_a_quotation_keeps_the_marks_of_
     assert [found[f"test_{name}"].verdict for name in "abcd"] == ["right", "wrong", "unsupported", "right"]
     for said, quote in {"`Write the sum.`": "Write the sum.", '"`make -j8` works"': "`make -j8` works"}.items():
         assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == quote
-    for said in ("`sum` is written to `a`", "the file `sum.txt`"):
+    for said in ("`sum` is written to `a`", "the file `sum.txt`", 'absent ones show "NONE"'):
         assert read_readings(Completion(text=f"test_a: right | {said} | so"))["test_a"].quote == said
 
 
@@ -205,10 +205,26 @@ def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_w
     made = sqlite3.connect(":memory:")
     made.execute("CREATE TABLE orders (number INTEGER, placed TEXT)")
     logs = {f"{name}.log": b"GET / 200\n" * 1600 for name in "abcdefgh"}
-    told = heads({**logs, "shop.db": made.serialize(), "empty": b"", "notes.md": b"the last of all", "odd": b"\0"})
+    told = heads(
+        {
+            **logs,
+            "shop.db": made.serialize(),
+            "empty": b"",
+            "notes.md": b"the last of all",
+            "odd": b"\0",
+            "cut.so": "\x02\ufffdELF".encode(),
+            "page": b"a\f\x1b[1mb\n",
+        }
+    )
     assert all(f"{name}:\nGET / 200\n" in told for name in logs) and told.index("a.log:") < told.index("h.log:")
     assert "shop.db (no text; what can be read in it):" in told and "CREATE TABLE orders (number" in told
-    assert told.endswith("notes.md:\nthe last of all") and len(told) < 17_000 and told.count("… cut after") == 8
+    assert (
+        "cut.so" not in told
+        and "page:\na\f" in told
+        and "notes.md:\nthe last of all" in told
+        and len(told) < 17_000
+        and told.count("… cut after") == 8
+    )
     assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
 
 
