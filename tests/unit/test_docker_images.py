@@ -3,7 +3,10 @@
 import contextlib
 import io
 import os
+import queue
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -63,6 +66,39 @@ def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pa
         Images(Refusing(says, said), tmp_path).of(task)
     head, *more = str(told.value).splitlines()
     assert type(told.value) is kind and first in head and more == rest
+
+
+class Building(Refusing):
+    """A daemon that builds once it is told to, and knows what it builds."""
+
+    def __init__(self):
+        self.named, self.begun, self.go = set(), queue.Queue(), threading.Semaphore(0)
+
+    def image(self, reference):
+        return super().image(reference) or (ImageFacts(id="built", workdir="") if reference in self.named else None)
+
+    def build(self, folder, text, **_):
+        self.begun.put(text)
+        assert self.go.acquire(timeout=60)
+        return "built"
+
+    def name_image(self, image, tag):
+        self.named.add(tag)
+
+
+def test_builds_that_begin_alike_wait_for_the_first_of_them_whose_layers_they_take_side_by_side(tmp_path, home):
+    daemon, alike = Building(), "FROM a\nRUN apt-get install x \\\n    y\nRUN pip install "
+    images = Images(daemon, tmp_path)
+    texts = [f"{alike}{name}\n" for name in "bde"] + ["FROM a\nCOPY . /\n"]  # builds of different locks
+    tasks = [task_with_environment(tmp_path, dockerfile=text) for text in texts]
+    with ThreadPoolExecutor() as pool:
+        built = [pool.submit(images.of, task) for task in tasks]
+        first = {daemon.begun.get(timeout=60), daemon.begun.get(timeout=60)}
+        assert texts[3] in first and len(first & set(texts[:3])) == 1 and daemon.begun.empty()
+        daemon.go.release(2)
+        assert {daemon.begun.get(timeout=60), daemon.begun.get(timeout=60)} == set(texts) - first
+        daemon.go.release(2)
+        assert {one.result(60).id for one in built} == {"built"}
 
 
 class Filled:

@@ -72,7 +72,8 @@ def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_m
     spec = read_spec(task.instruction, task.environment).with_snapshot(view)
     told = environment_probe.block(spec, task, bounds)
     for part in (
-        "Debian 12; user: root; network: none", "on PATH, among others: gcc 12.2, awk\n", "60 seconds; you can ask for up to 900",
+        "Debian 12; user: root; network: none", "on PATH, among others: gcc 12.2, awk\n",
+        "60 seconds; you can ask for up to 900",
         "40 turns and 50,000 tokens", "  f00 (1,200 bytes)", "more: 900 files in all", "4,000 characters",
     ):  # fmt: skip
         assert part in told

@@ -45,6 +45,8 @@ _HOPELESS = re.compile(
 """What no other try mends."""
 _FAILED = "returned a non-zero code"
 """Of a RUN step, with its text before: it may have failed by its network."""
+_BEGINNING = re.compile(r"\A(?:.*\n)*?[ \t]*RUN\b(?:.*\\\n)*.*", re.IGNORECASE)
+"""A Dockerfile up to the end of its first step that runs something."""
 _STEP = re.compile(r"^Step \d+/\d+ : ")
 _BUILDERS = (" ---> ", "Removing intermediate container ")
 """How the builder's own lines begin, between those of a step."""
@@ -58,6 +60,8 @@ class Images:
         self._public_root = public_root
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
+        self._taught: set[threading.Lock] = set()
+        """Of beginnings of Dockerfiles with which something was built."""
         self._ready: dict[str, ImageFacts] = {}
         self._volume: str | None = None
 
@@ -127,7 +131,8 @@ class Images:
             copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in files]
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         # Two builds seldom give the same files, so the first one counts, whoever made it.
-        with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
+        lock = data_root() / "runner" / f"build-{task.digest[0]}.lock"
+        with self._after_the_first_alike(text), one_process_at_a_time(lock):
             if find() is None:
                 made = self._build(task, text, stands_on)
                 if find() is None:  # a process with another data folder may have been sooner
@@ -136,6 +141,22 @@ class Images:
         if built is None:
             raise SandboxError(f"Docker built {tag}, but does not list it")
         return built
+
+    @contextmanager
+    def _after_the_first_alike(self, text: str) -> Iterator[None]:
+        """Builds that begin alike wait for the first of them, and then take its layers side by side; begun together,
+        each would install the same packages."""
+        begins = _BEGINNING.match(text)
+        lock = self._lock_of(f"begins {begins[0]}") if begins else threading.Lock()
+        with lock:
+            first = lock not in self._taught
+            if first:
+                try:
+                    yield
+                finally:
+                    self._taught.add(lock)
+        if not first:
+            yield
 
     def _build(self, task: Task, text: str, stands_on: str) -> str:
         """The id of a new image of the task."""
