@@ -67,7 +67,7 @@ def _line(test: SelfTest, what: str, end: str = "") -> str:
     if test.subject.kind == "check":
         quoted = (test.reasoning or test.sentence)[:300].strip('"')
         asks = f" (the task says: {quoted})" if test.sentence else ""
-        return f"{test.subject.function}{asks}: {what.strip()[:_CHECK_LENGTH]}{end}"
+        return f"{test.subject.function}{asks}: {what.strip()[:_CHECK_LENGTH]}"  # the doubt stands below all
     subject = test.input if test.subject.kind == "call" else f"{test.subject.path} {test.input}".strip()
     return " ".join(f"{subject[:100]}: {what}".split())[: _ITEM_LENGTH - len(end)] + end
 
@@ -76,11 +76,27 @@ def _code(test: SelfTest) -> str:
     """What a check does, by which one can see whether it is right: a failed assertion seldom shows what was asked."""
     if test.subject.kind != "check":
         return ""
-    named = (node for node in ast.parse(test.input).body if isinstance(node, ast.FunctionDef))
-    node = next(node for node in named if node.name == test.subject.function)
+    given = {name: node for node in ast.parse(test.input).body for name in _bound(node)}
+    node = given.pop(test.subject.function or "")
+    assert isinstance(node, ast.FunctionDef)
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    code = "\n".join(map(ast.unparse, body))
-    return "\n  The test:\n" + textwrap.indent(code[:_CODE_LENGTH], "    ")
+    unread, used = list(body), []
+    while unread:
+        named = {one.id for one in ast.walk(unread.pop()) if isinstance(one, ast.Name)}
+        used += (more := [given.pop(name) for name in list(given) if name in named])
+        unread += more
+    told = ""
+    for title, nodes in {"The test": body, "What it uses": used}.items():
+        code = "\n".join(dict.fromkeys(map(ast.unparse, nodes)))[:_CODE_LENGTH]
+        told += f"\n  {title}:\n" + textwrap.indent(code, "    ") if code else ""
+    return told
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """The names that a module's statement gives to a function, a class or a value."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
 
 
 def notes(parent: Candidate, observed: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from hc_ray.domain.fork_steps import Exec, Put
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.runner_paths import PYTEST_PURE, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
+from hc_ray.domain.task import FULL_PATH
 from hc_ray.domain.value import digest_of
 
 HOME = "/tmp/hc"
@@ -40,6 +41,7 @@ PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
 
 
 _REPORT_LIMIT = 8 << 20
+_SYSTEM = ("/bin/", "/usr/", "/dev/", "/proc/", "/sys/", "/lib", BEFORE)
 
 
 def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple[Put, Exec]:
@@ -49,6 +51,15 @@ def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple
     plan = {
         "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
+        "outside": sorted(
+            {
+                path
+                for test in tests
+                if test.subject.kind == "check"
+                for path in FULL_PATH.findall(test.input)
+                if not path.startswith((*_SYSTEM, f"{workdir}/"))
+            }
+        ),
         "repeats": repeats,
         "seconds": SECONDS_PER_TEST,
         "check_seconds": SECONDS_PER_CHECK,

@@ -127,6 +127,26 @@ async def test_no_check_meets_a_daemon_that_another_one_left(runs: SuiteRuns) ->
     assert [cell.outcome for cell in cells] == ["pass"] * 4, cells
 
 
+SPOILS = """```sh
+# test_that_spoils: happy_path | "Double each line of data.txt in place."
+grep -q made /tmp/result.txt && rm /tmp/result.txt && mkdir /tmp/more && echo x >> /srv/kept.txt
+```
+
+```sh
+# test_that_looks: boundary | "Double each line of data.txt in place."
+grep -q made /tmp/result.txt && [ ! -e /tmp/more ] && [ "$(cat /srv/kept.txt)" = kept ]
+```
+"""
+
+
+async def test_files_elsewhere_that_checks_name_are_put_back_after_each(runs: SuiteRuns) -> None:
+    written = file_tester.read(Completion(text=SPOILS), SPEC)
+    assert not isinstance(written, Malformed)
+    files = {"/tmp/result.txt": "made\n", "/srv/kept.txt": "kept\n"}
+    cells = await runs.try_out("spoils", files, [*written.tests, *written.tests[::-1]])
+    assert [cell.outcome for cell in cells] == ["pass"] * 4, cells
+
+
 CLEAN = '''```python
 def test_leaves_what_it_can():
     """boundary | "Double each line of data.txt in place." """
@@ -134,7 +154,7 @@ def test_leaves_what_it_can():
     builtins.left, os.environ["LEFT"], double.left = 1, "1", 1
     sys.path.insert(0, "/nowhere")
     os.chdir("/")
-    atexit.register(lambda: open("/tmp/told", "w").write(str(random.random())))
+    atexit.register(lambda: open("/tmp/" + "told", "w").write(str(random.random())))
 
 
 def test_begins_as_the_first_did():
@@ -142,7 +162,7 @@ def test_begins_as_the_first_did():
     import builtins, double, os, random, sys
     assert double.double(2) == 4 and not hasattr(double, "left") and not hasattr(builtins, "left")
     assert "LEFT" not in os.environ and "/nowhere" not in sys.path and os.getcwd() == "/app"
-    with open("/tmp/told") as told:
+    with open("/tmp/" + "told") as told:
         assert told.read() not in ("", str(random.random()))
 ```
 '''

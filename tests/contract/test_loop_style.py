@@ -169,7 +169,7 @@ async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on
     assert made == [("c1.0", None, 3), ("c1.1", "c1.0", 5)]
     assert (ran.outcome.chosen, ran.outcome.stop_reason, ran.outcome.self_pass) == ("c1.1", "complete", True)
     told = ran.said(3)
-    assert "add(2, 3)" in told and "may be wrong" in told and "written from the task's text alone" in told
+    assert "add(2, 3)" in told and "may be wrong" in told and "before seeing any work" in told
     assert all(after.messages[: len(before.messages)] == before.messages for before, after in pairwise(ran.asked))
     assert all(prompt.shared > 0.7 for prompt in ran.asked[1:]) and ran.handed == {"app/add.py": RIGHT.encode()}
 

@@ -160,7 +160,7 @@ def test_what_is_missing_is_told_in_one_line(words, says, monkeypatch, capsys, t
     monkeypatch.setenv("A_KEY", KEY)
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    monkeypatch.delitem(sys.modules, "hc_ray.engines.anthropic_messages")
+    monkeypatch.delitem(sys.modules, "hc_ray.engines.anthropic_messages", raising=False)
     make_task(tmp_path / "set")
     out, given = tmp_path / "out", ["-p", str(tmp_path / "set"), "-a", "raw", "--engine", "anthropic"]
     code = cli.run(["sweep", *given, "-o", str(out), *words])

@@ -65,8 +65,12 @@ def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_o
 
 
 def test_of_a_check_a_repair_is_told_what_it_quotes_and_what_it_does():
-    source = '''def run(text):
-    return text
+    source = '''LIMIT = 3
+def unused():
+    return 0
+
+def run(text):
+    return text[:LIMIT]
 
 
 def test_b():
@@ -80,8 +84,9 @@ def test_b():
         "reasoning": "Blanks are kept."})  # fmt: skip
     (told,) = feedback([cell, cell], [check, check.model_copy(update={"id": "again"})], "trusted")
     assert told.startswith("test_b (the task says: Blanks are kept.): AssertionError: assert ['a']")
-    assert "['a b']; the test may be wrong\n" in told
-    assert "assert run('a b') == ['a b']" in told and told.count("Blanks are kept.") == 1
+    assert "['a b']\n  The test:\n    assert run('a b') == ['a b']\n  What it uses:\n    def run(text):\n" in told
+    assert "unused" not in told and told.count("Blanks are kept.") == 1
+    assert told.endswith("    LIMIT = 3")
     (unsaid,) = feedback([cell], [check.model_copy(update={"sentence": ""})], "trusted")
     assert unsaid.startswith("test_b: AssertionError")
 

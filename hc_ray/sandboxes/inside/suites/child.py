@@ -100,6 +100,44 @@ class Workdir:
                     os.chmod(path, stat.S_IMODE(mode))
 
 
+class Outside:
+    """Single files elsewhere, there or not, and private copies of them."""
+
+    def __init__(self, paths: Sequence[str], scratch: Path) -> None:
+        self.copies = {Path(path): scratch / f"outside-{number}" for number, path in enumerate(paths)}
+        self.stamps: dict[Path, tuple[int, ...]] = {}
+        for path, copy in list(self.copies.items()):
+            found = self.stamps[path] = _stamp(path)
+            if found and not (stat.S_ISREG(found[1]) and found[2] <= WRITES and _copied(path, copy)):
+                del self.copies[path]
+
+    def restore(self) -> None:
+        for path, copy in self.copies.items():
+            if _stamp(path) != self.stamps[path]:
+                with contextlib.suppress(OSError):
+                    _remove(path)
+                    if self.stamps[path]:
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy2(copy, path)
+                        os.chown(path, *self.stamps[path][-2:])
+                self.stamps[path] = _stamp(path)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What tells a changed file; empty where nothing is."""
+    try:
+        info = path.lstat()
+    except OSError:
+        return ()
+    return info.st_ino, info.st_mode, info.st_size, info.st_ctime_ns, info.st_uid, info.st_gid
+
+
+def _copied(path: Path, copy: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(shutil.copy2(path, copy))
+    return False
+
+
 def _closed(path: Path) -> bool:
     """Whether this user may not read it: nothing could put it back."""
     return not path.is_symlink() and not os.access(path, os.R_OK)

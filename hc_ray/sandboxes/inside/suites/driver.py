@@ -4,7 +4,8 @@ own ``python3``, commands by ``sh -c``, C programs by ``cc``, checks by pytest.
     hc_driver PLAN.json
 
 Each test is run ``repeats`` times, in its own child process, against the workdir exactly as the candidate left it, plus
-the test's own files: what a test changed there is put back from a private copy before the next one. (In place, because
+the test's own files: what a test changed there, or of files elsewhere that tests name, is put back from a private copy
+before the next one. (In place, because
 scripts name their files by absolute paths.) The report is JSON lines on the standard output that this process was
 started with, a pipe that no child inherits; the tests write to standard error."""
 # Started for every suite: what is slow to import (typing, tempfile, pytest) is left out, or imported where needed.
@@ -49,6 +50,7 @@ class Driver:
     def __init__(self, plan: dict[str, Any], scratch: Path) -> None:
         self.plan, self.scratch = plan, scratch
         self.workdir = child.Workdir(plan["workdir"], scratch)
+        self.outside = child.Outside(plan["outside"], scratch)
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
@@ -71,6 +73,7 @@ class Driver:
             finally:
                 self.bury()
                 self.workdir.restore()
+                self.outside.restore()
         except Exception as error:
             result = cell("error", None, f"{type(error).__name__}: {error}")
         self.timeouts += result["outcome"] == "timeout"
