@@ -78,8 +78,8 @@ async def capabilities_of(
         if not config.remote:
             raise
         remedy = "start the server, or correct the URL (--base-url, or roles.ROLE.base_url)"
-        if "HTTP 401" in str(fault) and config.api_key_env:
-            remedy = f"export a valid API key in {config.api_key_env}"
+        if "HTTP 401" in str(fault) or "HTTP 403" in str(fault):
+            remedy = f"export a valid API key in {config.api_key_env or 'a variable and name that (--api-key-env)'}"
         raise ModelError(f"no model answers at {url}: {fault}; {remedy}") from fault
     finally:
         await model.aclose()

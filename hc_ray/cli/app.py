@@ -25,7 +25,8 @@ from hc_ray.domain.errors import HcRayError, StoreError, UserError
 NAME = "hc-ray"
 DEBUG = "--debug"
 _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE,
-            errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EEXIST, errno.ENOLCK}  # fmt: skip
+            errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENAMETOOLONG,
+            errno.ELOOP, errno.EIO}  # fmt: skip
 """What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
 
 

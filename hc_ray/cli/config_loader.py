@@ -62,10 +62,11 @@ def load_config(
     data, places = dict(base or {}), Places({(): ""})
     if path is not None:
         data, places = _read(path)
+    alone = data
     given: dict[str, str] = {}
     if any(flag.key.startswith("engine.") and flag.name != SET for flag in flags):
         # It means every role: an engine of its own in the file would quietly win over it.
-        data.pop("roles", None)
+        data = {name: value for name, value in data.items() if name != "roles"}
     for flag in flags:
         if flag.name == SET and given.get(flag.key, SET) != SET:
             raise ConfigError(f"{SET} {flag.key}: {given[flag.key]} sets the same field; give only one of them")
@@ -87,6 +88,8 @@ def load_config(
         where, words = _nearest(problems[0]["loc"], places), _words(problems[0])
         if places[where].startswith("--") and not places[where].startswith(SET):  # a flag says which field it is
             words = words.removeprefix(f"{dotted(where)}: ")
+        if not where and path and _stands(alone):
+            places[where] = f"{path} with these flags: "
         message = places[where] + words
         if len(problems) > 1:
             message += f"\n(and {len(problems) - 1} more error{'s' if len(problems) > 2 else ''} in this config)"
@@ -99,6 +102,13 @@ def load_config(
             words = _words(error.errors(include_url=False)[0])
             raise ConfigError(f"{place}config {variant.name}: {words}") from None
     return found
+
+
+def _stands(settings: Mapping[str, Any]) -> bool:
+    try:
+        return bool(SweepConfig.model_validate(settings))
+    except ValidationError:
+        return False
 
 
 def _nearest(loc: Loc, places: Places) -> Loc:
@@ -140,7 +150,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Places]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)

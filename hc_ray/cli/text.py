@@ -163,7 +163,7 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     verdict = VERDICTS[None if rewards is None else rewards.get("reward") == 1.0]
     cause = (result.get("exception_info") or {}).get("exception_message") or metadata.get("cause")
     rows = [
-        ("verdict", verdict + (f": {cause}" if cause and verdict != "pass" else "")),
+        ("verdict", verdict + (f": {cause}" if verdict != "pass" and cause not in (None, "failed") else "")),
         ("turns", NOT_MEASURED if metadata.get("turns") is None else metadata["turns"]),
         ("prompt tokens", number(result["agent_result"]["n_input_tokens"], 0)),
         ("completion tokens", number(result["agent_result"]["n_output_tokens"], 0)),

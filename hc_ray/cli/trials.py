@@ -76,7 +76,7 @@ def _place(trial: str) -> tuple[str, str]:
     if not SweepStore(out).exists("sweep.json"):
         if SweepStore(whole).exists("settings.json"):
             sweep_at(whole)  # says that it is a climb
-        raise OutputError(f"{trial}: {out} is not a sweep directory; give OUT/TRIAL")
+        raise OutputError(f"{trial}: neither it nor {out} is a sweep directory; give OUT or OUT/TRIAL")
     return out, name
 
 

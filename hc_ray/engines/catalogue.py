@@ -16,7 +16,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.locks import one_process_at_a_time
-from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.machine.paths import configs_dir, data_root, expanded
 from hc_ray.machine.remembered import recall, remember
 
 V = TypeVar("V", bound=Value)
@@ -129,14 +129,14 @@ def _named(name_or_path: str) -> ResolvedModel:
         if not entry.pulled:
             raise ModelError(f"the weights of {entry.name} are not downloaded; run: hc-ray models pull {entry.name}")
         return ResolvedModel(name=entry.name, path=entry.path, digest=entry.sha256, profile=entry.profile)
-    path = Path(name_or_path).expanduser()
+    path = expanded(name_or_path)
     if path.suffix == ".gguf" or "/" in name_or_path or path.exists():
         path = path.resolve()
         check_gguf(path)
         own = _profile_at(_beside(path))
         return ResolvedModel(name=path.stem, path=path, digest=_file_digest(path), profile=own or Profile(),
                              measured=own is not None)  # fmt: skip
-    raise _unknown(name_or_path, " and the path of any GGUF file")
+    raise _unknown(name_or_path, " and the path of any GGUF file; a server's model needs --base-url URL, too")
 
 
 def _unknown(name: str, more: str = "") -> ModelError:

@@ -5,18 +5,30 @@ import os
 import shutil
 from pathlib import Path
 
+from hc_ray.domain.errors import PlatformError
+
+
+def expanded(path: str) -> Path:
+    """``~`` and ``~NAME`` as a shell reads them: where nobody has such a home they stand for themselves."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
 
 def data_root() -> Path:
     """The folder of weights, runner, public task copies and sandbox states.
 
     ``HC_RAY_HOME``, else ``/var/lib/hc-ray`` for root (a sandbox run by root drops to an unprivileged user that cannot
-    enter root's home), else ``$XDG_DATA_HOME/hc-ray``."""
+    enter root's home), else ``$XDG_DATA_HOME/hc-ray``. Raises ``PlatformError`` where a user has no home."""
     if given := os.environ.get("HC_RAY_HOME"):
-        return Path(given).expanduser().resolve()
+        return expanded(given).resolve()
     if os.geteuid() == 0:
         return Path("/var/lib/hc-ray")
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser().resolve() / "hc-ray"
+    base = expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
+    if base.parts[0] == "~":
+        raise PlatformError("this user has no home folder: set HC_RAY_HOME to a folder that you can write to")
+    return base.resolve() / "hc-ray"
 
 
 def refusal(fault: OSError) -> str:

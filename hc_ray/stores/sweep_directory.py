@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.machine.lean_imports import without_pandas
+from hc_ray.machine.paths import expanded
 from hc_ray.machine.whole_files import beside, link, lock, sync_folder
 from hc_ray.stores.conditional import create_object
 
@@ -44,7 +45,7 @@ class SweepStore:
                 _reach(root)
                 self._fs, self._base = fs.FileSystem.from_uri(root)
             else:
-                self._fs, self._base = fs.LocalFileSystem(), str(Path(root).expanduser().absolute())
+                self._fs, self._base = fs.LocalFileSystem(), str(expanded(root).absolute())
         except (OSError, ValueError) as fault:
             raise StoreError(f"{root}: cannot be opened: {fault}") from fault
         self._local = isinstance(self._fs, fs.LocalFileSystem)

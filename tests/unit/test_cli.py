@@ -76,7 +76,14 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
     (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
-    (["show", "nowhere/trial"], "nowhere is not a sweep directory"),
+    (["show", "nowhere/trial"], "neither it nor nowhere is a sweep directory"),
+    (["sweep", "-a", "hc", "-a", "hc"], "demo.yaml with these flags: agents lists the same agent twice"),
+    (["sweep", "--from", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory\n"),
+    (["sweep", "--model", "qwen"], "a server's model needs --base-url URL, too"),
+    (["sweep", "-i", "nothing"], "on the dev side of its split is left by -i, -x and --tag (include, exclude, tags)"),
+    (["sweep", "-p", "~nobody-here/tasks"], "~nobody-here/tasks: no such folder"),
+    (["sweep", "--model", "~nobody-here/a.gguf"], "a.gguf: No such file or directory"),
+    (["show", "~nobody-here/out"], "a sweep directory; give OUT or OUT/TRIAL"),
     (["report", "nowhere"], "nowhere: not a sweep directory"),
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
@@ -307,6 +314,22 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert "unset RAY_ADDRESS" in found["ray"]["says"] and not found["ray"]["remedy"], "it says its own"
     assert found["runner"]["remedy"].endswith(REMEDY)
+
+
+def test_a_name_that_no_file_can_have_is_no_bug(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["sweep", "a" * 300], ["sweep", "-p", "a" * 300]):
+        assert cli.run(arguments) == 1
+        assert capsys.readouterr().err == f"hc-ray: {'a' * 300}: File name too long\n"
+
+
+def test_a_user_without_a_home_is_asked_to_name_a_data_folder(monkeypatch, capsys):
+    for name in ("HC_RAY_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert cli.run(["doctor"]) == 2
+    assert capsys.readouterr().err.startswith("hc-ray: this user has no home folder: set HC_RAY_HOME to")
 
 
 def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):

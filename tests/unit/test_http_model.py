@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager, nullcontext
 import pytest
 
 from hc_ray.agent.actions import functions
-from hc_ray.domain.errors import ConfigError, EngineError
+from hc_ray.domain.engine_config import EngineConfig
+from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.prompt import Completion, Message, Prompt, ToolCall
 from hc_ray.engines import knee, remote
 from hc_ray.engines.http import POOL, HttpModel
@@ -22,6 +23,7 @@ from hc_ray.engines.remote import normal_base_url, retry_after
 from hc_ray.engines.spread import Seats, Spread
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
+from hc_ray_actors.engine import capabilities_of
 from tests.fakes.engine_server import EngineServer, Rejected, prompt_of
 from tests.fakes.scripts import echo_request
 
@@ -151,6 +153,13 @@ async def test_the_key_is_sent_and_shown_nowhere():
             assert "sk-999" not in str(caught.value) and "pw-456" not in str(caught.value) + repr(wrong)
             assert caught.value.__cause__ is None
         await wrong.aclose()
+
+
+async def test_who_names_no_key_for_a_server_that_wants_one_is_told_how():
+    async with speaking(key="sk-123") as (server, _):
+        config = EngineConfig.model_validate({"kind": "openai", "base_url": server.base_url, "model": "fake"})
+        with pytest.raises(ModelError, match=r"HTTP 401 .*; export .* in a variable and name that \(--api-key-env\)$"):
+            await capabilities_of(config, config.urls[0])
 
 
 async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer_and_for_a_text_that_it_refuses():

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
 from hc_ray.cli.text import plan_data, tell_plan, tell_trial
@@ -61,3 +62,11 @@ def test_a_trial_names_its_sandbox():
     assert "bwrap: Docker lacks x:1" in said(
         tell_trial, result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"}
     )
+
+
+@pytest.mark.parametrize(("cause", "told"), [("failed", "verdict fail"), ("timeout", "verdict fail: timeout")])
+def test_a_failed_trial_names_the_cause_where_it_is_another_than_the_tests(cause, told):
+    result = {"agent_result": {"metadata": {"turns": 1, "cause": cause}, "n_input_tokens": 5, "n_output_tokens": 6},
+              "verifier_result": {"rewards": {"reward": 0.0}}}  # fmt: skip
+    lines = said(tell_trial, result, {"sandbox": "bwrap", "sandbox_why": ""}).splitlines()
+    assert told in [" ".join(line.split()) for line in lines]

@@ -11,7 +11,7 @@ from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.paths import data_root, expanded
 from hc_ray.reports.arms import tuned
 from hc_ray.statistics.estimators import minimal_detectable_effect
 from hc_ray_actors import verifiers
@@ -107,7 +107,7 @@ def prepare(
     ``place`` says it; ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what
     the user can mend."""
     folder = dataset_folder(config.dataset)
-    if Path(config.dataset).expanduser().is_dir():
+    if expanded(config.dataset).is_dir():
         # A resume from another folder must find the same tasks.
         config = config.model_copy(update={"dataset": str(folder)})
     drafted = drafts(config)

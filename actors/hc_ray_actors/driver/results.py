@@ -13,7 +13,7 @@ from hc_ray import __version__
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.value import canonical_json, digest_of, readable_json
 from hc_ray.engines.speed import known_speed
-from hc_ray.machine.paths import configs_dir
+from hc_ray.machine.paths import configs_dir, expanded
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore, parquet, parquet_of, read_parquet
 from hc_ray_actors.attempts import now
@@ -122,7 +122,7 @@ def default_tracking_uri(out: str) -> str:
 
 def absolute(out: str) -> str:
     """A sweep directory as a process in another working directory finds it."""
-    return out if "://" in out else str(Path(out).expanduser().absolute())
+    return out if "://" in out else str(expanded(out).absolute())
 
 
 Read = Callable[[SweepStore, str], Iterator[dict[str, Any]]]

@@ -10,7 +10,7 @@ from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.domain.value import digest_of
-from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.machine.paths import configs_dir, data_root, expanded
 from hc_ray.reports.report import stored_json
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.stores.sweep_directory import SweepStore
@@ -22,7 +22,7 @@ from hc_ray_actors.verifiers import SealedDataset, Split
 
 def dataset_folder(name: str) -> Path:
     """A folder as given, or a dataset that is shipped. Raises ``DatasetError``."""
-    given = Path(name).expanduser()
+    given = expanded(name)
     shipped = configs_dir() / "tasks" / name
     folder = given if given.is_dir() else shipped
     if not folder.is_dir():
@@ -147,10 +147,9 @@ def placed(
         none = f"{folder}: no task to run"
         if reasons:
             raise DatasetError(f"{none} ({reasons})\nsandbox {choice.backend}: {choice.why}")
-        chosen = bool(config.include or config.exclude or config.tags)
-        raise DatasetError(
-            f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
-        )
+        chosen = config.include or config.exclude or config.tags
+        left = " is left by -i, -x and --tag (include, exclude, tags)" if chosen else ""
+        raise DatasetError(f"{none} on the {config.split} side of its split{left}")
     return choice, tasks, refused
 
 

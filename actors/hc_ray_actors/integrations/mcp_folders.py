@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hc_ray.domain.errors import UserError
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.paths import data_root, expanded
 from hc_ray.stores.sweep_directory import SweepStore
 
 
@@ -78,7 +78,7 @@ class Folders:
     """The folders that the user allowed. Every method raises ``UserError`` for a path that it does not answer."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
-        self.roots = tuple(Path(one).expanduser().resolve() for one in allowed)
+        self.roots = tuple(expanded(one).resolve() for one in allowed)
         for given, root in zip(allowed, self.roots, strict=True):
             if not root.is_dir():
                 raise UserError(f"--allow {given}: not a folder")

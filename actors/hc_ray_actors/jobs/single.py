@@ -10,6 +10,7 @@ from hc_ray.domain.config import TESTERS, AgentName, RoleName, SweepConfig
 from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import Suite
+from hc_ray.machine.paths import expanded
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
@@ -62,7 +63,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
 
 
 def _task_folder(path: str) -> Path:
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     if not (folder / "task.toml").is_file():
         raise DatasetError(f"{path} is not a task (it has no task.toml); give the folder of one task")
     return folder.resolve()

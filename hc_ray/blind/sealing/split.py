@@ -71,7 +71,8 @@ def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: C
     )
     if not split.dev or not split.holdout:
         raise DatasetError(
-            f"{folder} has {len(ranked)} different valid tasks, too few for a holdout of {split.fraction:g}"
+            f"{folder} has too few valid tasks that differ ({len(ranked)}): a share of {split.fraction:.0%} for the "
+            f"holdout leaves {'it' if split.dev else 'dev'} empty"
         )
     before = load_split(folder)
     if before is not None:
