@@ -152,22 +152,28 @@ class Progress:
     def emit(self, event: Event) -> None:
         """Take one event into the picture; print a line for what is worth one."""
         with self._lock:
-            state, shown = self.state, self.state.task_of(event.trial)
-            state.take(event)
-            if isinstance(event, TrialComplete):
-                word = VERDICTS[event.passed]
-                self._line(self._finished(event, shown, word), STYLES[TONES[word]])
-            elif event.type == "error":
-                says, again, when = event.text.partition("; again in ")
-                known, self._said[event.trial] = self._said.get(event.trial), says
-                cause = f" ({event.cause})" if event.cause else ""
-                told = "the same" if says == known else f"{says}{cause}"
-                self._line(f"error  {shown or 'sweep'}: {told}{again}{when}", "red")
-            elif self._verbose and event.type == "action":
-                self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
-            elif self._live is None and state.running and state.now() - self._spoke >= QUIET:
-                under_way = f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens"
-                self._line(f"         {under_way}, {clock(state.elapsed())} elapsed", "dim")
+            line = self._taken(event)
+        if line:  # without the lock: who draws the panel holds rich's, for which a line waits, and waits for this one
+            self._line(*line)
+
+    def _taken(self, event: Event) -> tuple[str, str] | None:
+        """The line that an event is worth, and its style."""
+        state, shown = self.state, self.state.task_of(event.trial)
+        state.take(event)
+        if isinstance(event, TrialComplete):
+            word = VERDICTS[event.passed]
+            return self._finished(event, shown, word), STYLES[TONES[word]]
+        if event.type == "error":
+            says, again, when = event.text.partition("; again in ")
+            known, self._said[event.trial] = self._said.get(event.trial), says
+            told = "the same" if says == known else says + (f" ({event.cause})" if event.cause else "")
+            return f"error  {shown or 'sweep'}: {told}{again}{when}", "red"
+        if self._verbose and event.type == "action":
+            return f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim"
+        if self._live is None and state.running and state.now() - self._spoke >= QUIET:
+            under_way = f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens"
+            return f"         {under_way}, {clock(state.elapsed())} elapsed", "dim"
+        return None
 
     def starting(self) -> None:
         """Say that engines and sandboxes start, where no panel does."""
@@ -186,11 +192,10 @@ class Progress:
         return f"{self.state.step}, {clock(self.state.now() - self.state.step_began)}"
 
     def _finished(self, event: TrialComplete, shown: str, word: str) -> str:
-        state = self.state
         progress = "" if event.progress is None else f", self-tests {event.progress:.0%}"
-        left = state.remaining_seconds()
-        eta = "" if left is None or state.done >= state.total else f", {clock(left)} left"
-        return f"{word:<9}{shown or event.trial}{progress}  [{state.done}/{state.total}{eta}]"
+        done, total, left = self.state.done, self.state.total, self.state.remaining_seconds()
+        eta = "" if left is None or done >= total else f", {clock(left)} left"
+        return f"{word:<9}{shown or event.trial}{progress}  [{done}/{total}{eta}]"
 
     def _line(self, text: str, style: str) -> None:
         self._spoke = self.state.now()

@@ -1,5 +1,6 @@
 import io
 import re
+import threading
 
 import pytest
 from rich.console import Console
@@ -111,6 +112,19 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
     # There is nothing left to estimate, and nobody who should beat.
     assert "left" not in text and "heartbeat" not in text
+
+
+def test_the_panel_can_be_drawn_while_a_line_waits_for_the_terminal(monkeypatch):
+    progress, waits, drawn_ = Progress(1, stream=io.StringIO()), threading.Event(), threading.Event()
+    monkeypatch.setattr(progress._console, "print", lambda *_, **__: (waits.set(), drawn_.wait(20)))
+    done = events.TrialComplete(trial="a", passed=True, progress=None)
+    speaker = threading.Thread(target=progress.emit, args=(done,))
+    painter = threading.Thread(target=lambda: (progress.render(), drawn_.set()), daemon=True)
+    speaker.start()
+    assert waits.wait(20)
+    painter.start()
+    assert drawn_.wait(10)
+    speaker.join(20)
 
 
 def test_what_is_waited_for_is_told_with_the_time_that_it_takes(monkeypatch):
