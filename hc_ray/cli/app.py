@@ -99,6 +99,8 @@ def run(arguments: Sequence[str]) -> int:
     debug = DEBUG in arguments
     try:
         command = typer.main.get_command(app)
+        if odd := next((one for one in arguments if one != one.encode(errors="replace").decode()), None):
+            raise UserError(f"{odd!r} is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8")
         # `--debug` may follow the verb too: it belongs to no verb, so it is taken out before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)

@@ -316,6 +316,14 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
     assert found["runner"]["remedy"].endswith(REMEDY)
 
 
+def test_a_name_that_is_no_utf_8_is_told_with_the_remedy(capsys):
+    assert cli.run(["report", os.fsdecode(b"t\xe4sks")]) == 2
+    assert (
+        capsys.readouterr().err
+        == "hc-ray: 't\\udce4sks' is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
+    )
+
+
 def test_a_name_that_no_file_can_have_is_no_bug(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for arguments in (["sweep", "a" * 300], ["sweep", "-p", "a" * 300]):
