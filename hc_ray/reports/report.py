@@ -15,7 +15,7 @@ from hc_ray.domain.trial import WITHOUT_MODEL, TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.arms import arm_of, declared_by, grouped, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
-from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
+from hc_ray.reports.comparison import comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.reports.sweep_page import html as html
@@ -259,12 +259,12 @@ def models_of(config: Mapping[str, Any]) -> str | None:
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the sweep was, for the head of the report and for the tracker."""
     config = sweep.get("config") or {}
-    asks = any(row["agent"] in compared_of(rows) for row in rows)
+    agents = {*(config.get("agents") or ()), *(row["agent"] for row in rows)}
     return {
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
         "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),
-        # What checks the harness asks no model, whatever engine stands in the settings.
-        "model": models_of(config) if asks or not rows else None,
+        # What checks the harness asks no model, whatever engine stands in the settings; before the first trial, too.
+        "model": models_of(config) if agents - WITHOUT_MODEL or not agents else None,
         "config": config, "task_digests": sorted({*(task["digest"] for task in sweep.get("tasks") or ()),
                                                *(str(row["task_digest"]) for row in rows)}),
         "tasks": len({row["task"] for row in rows}), "tuned_on": sweep.get("tuned_on") or [], "trials": len(rows),

@@ -57,7 +57,7 @@ def sweep_story(
         )  # fmt: skip
         children.append(child)
     return Story(
-        id=about["id"], dataset=str(about["dataset"] or "unknown"), model=str(about["model"] or "unknown"),
+        id=about["id"], dataset=str(about["dataset"] or "unknown"), model=str(about["model"] or "no model"),
         source="hc-ray sweep", split=str(about["split"]), digest=common["public_digests"], parent=parent,
         children=tuple(children),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.reports.sweep_page import report_sections, result_sections
@@ -130,7 +131,8 @@ def test_a_comparison_pairs_by_task_and_seed_and_two_configs_of_one_agent_are_to
 
 
 def test_harness_checks_of_both_sides_of_a_split_are_reported_without_a_model_never_compared_and_meet_no_criteria():
-    store = sweepdir.sweep(split="all")
+    store = sweepdir.sweep(SweepConfig(agents=("oracle", "nop")), split="all")
+    assert report.summarise(store)["sweep"]["model"] is None, "MLflow is told before the first trial, too"
     for agent in ("oracle", "nop"):
         sweepdir.add_trials(store, agent, [agent == "oracle"] * 8, split="all")
     summary = report.summarise(store)
@@ -139,6 +141,12 @@ def test_harness_checks_of_both_sides_of_a_split_are_reported_without_a_model_ne
     page = report.html(summary)
     assert "no model" in page and "Generalisation criteria" not in page and "Nothing to compare" in page
     assert "Blind pass rate" in page and "holdout (not measured)" not in page
+
+
+def test_a_sweep_has_its_model_also_while_only_checks_of_the_harness_have_ended():
+    store = sweepdir.sweep(SweepConfig(agents=("nop", "hc")))
+    sweepdir.add_trials(store, "nop", [False])
+    assert report.summarise(store)["sweep"]["model"] == SweepConfig().engine.model
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
