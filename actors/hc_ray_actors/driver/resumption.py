@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.trial import TrialResult
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, flattened
 from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore
 
@@ -85,10 +85,11 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     if not resume:
         raise OutputError(f"{out} already contains a sweep; add --resume to continue it, or choose another -o")
     stored = read_sweep(store)
-    before, now = stored["config"], comparable(config)
+    before, now = flattened(stored["config"]), flattened(comparable(config))
     differing = sorted(name for name in now if before.get(name) != now[name])
     if differing:
         shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
+        shown += "; …" if len(differing) > 3 else ""
         raise OutputError(f"{out} belongs to a sweep with a different config ({shown}); choose another -o")
     if stored["sealed_digest"] != sealed_digest:
         raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep started; choose another -o")
