@@ -76,7 +76,7 @@ def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str,
 def read_sweep(store: Store) -> dict[str, Any]:
     """``sweep.json``; raises ``OutputError`` where there is none."""
     if (sweep := stored_json(store, "sweep.json")) is None:
-        raise OutputError("not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
+        raise OutputError("no sweep.json: this is not a sweep directory, or it was removed while it was in use")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("config"), dict):
         raise OutputError("sweep.json is damaged: it does not hold a sweep's settings")
     return sweep

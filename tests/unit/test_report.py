@@ -143,6 +143,11 @@ def test_harness_checks_of_both_sides_of_a_split_are_reported_without_a_model_ne
     assert "Blind pass rate" in page and "holdout (not measured)" not in page
 
 
+def test_of_a_sweep_directory_that_went_meanwhile_that_is_told():
+    with pytest.raises(OutputError, match=r"no sweep\.json: .*not a sweep directory, or it was removed while"):
+        report.summarise(sweepdir.MemoryStore())
+
+
 def test_a_sweep_has_its_model_also_while_only_checks_of_the_harness_have_ended():
     store = sweepdir.sweep(SweepConfig(agents=("nop", "hc")))
     sweepdir.add_trials(store, "nop", [False])
