@@ -141,6 +141,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "started_at": result.started_at, "finished_at": result.finished_at,
         "seconds": result.seconds, "bits": list(metadata.get("bits") or []),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
+        "empty": all(one.get("malformed") for one in made) if (made := metadata.get("candidates")) else None,
         **{name: metadata.get(name)
            for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason", "solution")},
         "failed_attempts": len(metadata.get("failed_attempts") or []),
@@ -181,6 +182,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "self_pass": estimators.rate(by_task(tried, "self_pass")).model_dump(),
         "weak_suites": sum(bool(row["weak_suite"]) for row in rows),
         "silent": sum(bool(row["silent"]) for row in rows),
+        "empty": sum(bool(row["empty"]) for row in rows),
         "unasked": 0 if agent in WITHOUT_MODEL else sum(row["tokens"] == 0 for row in scored),
         "self_progress": estimators.mean_of_shares(by_task(with_progress, "progress")).model_dump(),
         "aa_false_alarms": estimators.false_alarm_rate(by_task(scored, "passed")),

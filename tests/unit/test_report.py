@@ -304,3 +304,14 @@ def test_trials_that_cost_no_tokens_are_counted_but_not_those_of_controls(capsys
     assert {one["agent"]: one["unasked"] for one in summary["configs"]} == {"raw": 1, "hc": 0, "oracle": 0}
     tell(*result_sections(summary, out="OUT"))
     assert "1 trial cost no tokens" in capsys.readouterr().out
+
+
+def test_trials_in_which_no_answer_changed_anything_are_counted(capsys):
+    store = sweepdir.sweep()
+    for agent, malformed in (("raw", ["it was cut"]), ("hc", ["it was cut", None]), ("oracle", [])):
+        told = [{"malformed": one} for one in malformed]
+        sweepdir.add_trial(store, "t", agent, agent == "oracle", metadata={"candidates": told})
+    summary = report.summarise(store)
+    assert {one["agent"]: one["empty"] for one in summary["configs"]} == {"raw": 1, "hc": 0, "oracle": 0}
+    tell(*result_sections(summary, out="OUT"))
+    assert "1 trial handed in nothing: no answer" in " ".join(capsys.readouterr().out.split())
