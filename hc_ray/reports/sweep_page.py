@@ -121,7 +121,7 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
     had = {
         "weak_suites": "had a suite that tells no state from another",
         "silent": "had nothing to tell the submitted candidate from one that behaves differently",
-        "empty": "handed in nothing: no answer of the model changed anything (hc-ray show OUT/TRIAL says how they ended)",
+        "empty": "handed in nothing: no answer changed anything (hc-ray show says how they ended)",
         "retried": "scored after a retry (hc-ray show lists the failed attempts)",
     }
     counts = {name: sum(one[name] for one in configs) for name in (*had, "unasked")}
