@@ -11,11 +11,14 @@ from hc_ray.sandboxes.descriptors import FOLDER, MAX_DEPTH, opened, unlocked
 
 
 def folder_size(folder: Path, most: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Bytes (the larger of length and blocks of each file, hard links once) and number of paths below a folder. The
-    count ends where one of ``most`` is passed. Raises ``ValueError`` for folders nested too deeply."""
+    """Bytes (the larger of length and blocks of each file, hard links once) and number of paths below a folder, or of
+    one file. The count ends where one of ``most`` is passed. Raises ``ValueError`` for folders nested too deeply."""
     tally = _Tally(most)
-    with opened(str(folder), FOLDER) as place:
-        tally.add(place, 0)
+    try:
+        with opened(str(folder), FOLDER) as place:
+            tally.add(place, 0)
+    except NotADirectoryError:
+        tally.count(os.lstat(folder))
     return tally.size, tally.paths
 
 
@@ -32,7 +35,7 @@ class _Tally:
         with os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(OSError):  # gone since it was listed
-                    self._count(entry.stat(follow_symlinks=False))
+                    self.count(entry.stat(follow_symlinks=False))
                     if entry.is_dir(follow_symlinks=False):
                         below.append(entry.name)
                 if self._most is not None and (self.size > self._most[0] or self.paths > self._most[1]):
@@ -45,7 +48,7 @@ class _Tally:
                         return False
         return True
 
-    def _count(self, state: os.stat_result) -> None:
+    def count(self, state: os.stat_result) -> None:
         self.paths += 1
         if not stat.S_ISDIR(state.st_mode):
             if state.st_nlink > 1:

@@ -2,6 +2,7 @@
 behind, what is asked of its sandbox is answered, or refused with ``ValueError``. On every backend."""
 
 import asyncio
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.filetree import unpack
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from tests.fakes.contract_task import TASK, python, shell
+from tests.fakes.machine import becomes
 from tests.fakes.sandbox_home import closing
 
 _BESIDE = """
@@ -87,6 +90,36 @@ async def test_files_may_change_kind_while_they_are_read(box: Sandbox) -> None:
         with suppress(ValueError):
             await box.difference()
         await (await box.fork("race")).close()
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/etc/group"])
+async def test_a_list_of_users_that_is_a_pipe_holds_nobody(box: Sandbox, path: str) -> None:
+    await python(box, f"import os; os.remove('{path}'); os.mkfifo('{path}')")
+    async with asyncio.timeout(20):
+        fork = await box.fork("piped")
+        assert (await fork.exec(["true"], timeout=5)).exit_code in (0, None)
+        await fork.close()
+        await box.close()
+
+
+@pytest.mark.docker
+async def test_what_lives_in_a_container_stands_still_while_the_daemon_opens_its_files(public_root: Path) -> None:
+    async with closing("docker", public_root) as place:
+        box = await place.create(TASK, "read")
+        assert isinstance(box, DockerSandbox)
+        daemon, marker = Daemon(), f"7{uuid.uuid4().int % 10**9}.5"
+
+        def paused() -> bool:
+            with box.still():
+                return bool(daemon.inspected(box.container)["State"]["Paused"])
+
+        await shell(box, "true")
+        assert not await asyncio.to_thread(paused), "nothing runs that could be stopped"
+        await shell(box, f"sleep {marker} >/dev/null 2>&1 &")
+        await becomes(marker, 1)
+        assert await asyncio.to_thread(paused)
+        assert await shell(box, "echo on") == "on\n"
+        daemon.close()
 
 
 async def test_a_fork_holds_a_file_of_several_names_once(box: Sandbox) -> None:

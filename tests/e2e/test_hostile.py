@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,9 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
         assert "/app/mine.txt" in (await box.difference()).changed
     except ValueError as error:  # its changes are more than any submission may hold
         assert kind == "disk" and ("more than" in str(error) or "nest" in str(error)), error
+    with Watch(public_root) as machine_copying, suppress(ValueError):
+        await (await box.fork("copy")).close()
+    assert machine_copying.disk_mib < STORAGE_MB + ROOM_MIB
     closing = time.monotonic()
     await box.close()
     late, left = time.monotonic() - closing, running(marker)

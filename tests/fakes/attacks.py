@@ -190,6 +190,16 @@ for number in range(100):
     for _ in range(20): os.write(file, block)
 print('unstopped')
 """,
+    # In Docker these are files of the daemon's own, mounted in there.
+    "files that every system has": """
+import os, time
+block = os.urandom(1 << 20)
+for path in ('/etc/hosts', '/etc/hostname', '/etc/resolv.conf'):
+    with open(path, 'wb') as file:
+        for _ in range(20): file.write(block)
+time.sleep(6)
+print('unstopped')
+""",
     "folders that nobody may read": """
 import os
 block = os.urandom(1 << 20)

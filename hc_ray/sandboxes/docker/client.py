@@ -76,11 +76,13 @@ class Daemon(ImageCalls):
         return int(datetime.fromisoformat(self.inspected(container)["State"]["StartedAt"]).timestamp() * 1e9)
 
     def written_folders(self, container: str) -> list[str]:
-        """The folders of the daemon's machine that hold what a container wrote: its layer, and volumes of its own."""
+        """The folders and files of the daemon's machine that hold what a container wrote: its layer, volumes of its
+        own, and three files that the daemon keeps beside them, which root inside may fill."""
         found = self.inspected(container)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "volume" and one.get("RW")]
-        return [*([layer] if layer else []), *(one["Source"] for one in mounts if one.get("Source"))]
+        kept = [path for key in ("HostsPath", "HostnamePath", "ResolvConfPath") if (path := found.get(key))]
+        return [*([layer] if layer else []), *kept, *(one["Source"] for one in mounts if one.get("Source"))]
 
     def ended(self, container: str) -> int | None:
         """The exit status of a container's first process; None while it runs. Raises ``Absent``."""
@@ -97,6 +99,21 @@ class Daemon(ImageCalls):
         """SIGKILL to all of it; one that runs no more is left as it is."""
         with contextlib.suppress(DaemonRefusal), faults("killing a container"):
             self._api.kill(container)
+
+    def pause(self, container: str) -> bool:
+        """Freeze all that runs in a container; False for one in which nothing does any more."""
+        try:
+            with faults("freezing a container"):
+                self._api.pause(container)
+            return True
+        except DaemonRefusal:
+            if self.ended(container) is None:
+                raise
+            return False
+
+    def unpause(self, container: str) -> None:
+        with contextlib.suppress(DaemonRefusal), faults("going on with a container"):  # it was killed meanwhile
+            self._api.unpause(container)
 
     def remove(self, container: str) -> None:
         """Kill and remove with its anonymous volumes; one that is gone already is no fault."""
@@ -185,11 +202,12 @@ class Daemon(ImageCalls):
     def exec_socket(
         self, container: str, argv: list[str], *, environment: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start a command as root in a running container; the socket carries its stdin and Docker's framed output.
-        ``environment`` goes over the container's own."""
+        """Start a command as the container's own user; the socket carries its stdin and Docker's framed output.
+        ``environment`` goes over the container's own. (For a user that is named, the daemon itself opens the lists of
+        users, which may be anything in there.)"""
         with faults("starting a command"):
             api = self._api
-            how = {"stdin": True, "stdout": True, "stderr": True, "user": "0", "workdir": "/"}
+            how = {"stdin": True, "stdout": True, "stderr": True, "workdir": "/"}
             made = api.exec_create(container, argv, environment=dict(environment or {}), **how)
             raw = api.exec_start(made["Id"], socket=True)
         return own_socket(raw)

@@ -18,7 +18,7 @@ from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 from hc_ray.sandboxes.docker.lineage import Lineage, Ticket
 from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
-from hc_ray.sandboxes.docker.watchdog import check_disk
+from hc_ray.sandboxes.docker.watchdog import check_disk, overuse
 from hc_ray.sandboxes.inside import frames
 
 MAX_LAYERS = 100
@@ -103,10 +103,11 @@ class DockerSandbox(Lifecycle):
 
     def _start_inside(self, name: str) -> socket.socket:
         """Run a module of the runner's, for shared grading from where nothing in the sandbox can move it."""
-        command = machinery_command(name)
-        if self._task.grading != "shared":
-            return self._daemon.exec_socket(self.container, command)
-        return self._daemon.exec_socket(self.container, docker_shared.sealed(command), environment=docker_shared.UNREAD)
+        command, environment = machinery_command(name), None
+        if self._task.grading == "shared":
+            command, environment = docker_shared.sealed(command), docker_shared.UNREAD
+        with self._pace:
+            return self._daemon.exec_socket(self.container, command, environment=environment)
 
     def _variables(self, *, machinery: bool) -> dict[str, str]:
         """What a command is given over the container's own variables: its user's, unless the image sets them. The
@@ -128,7 +129,7 @@ class DockerSandbox(Lifecycle):
         members, self._pristine = list(members), False
         self._lineage.put(members)
         try:
-            with self._refusable("the files cannot be written"):
+            with self._refusable("the files cannot be written"), self.still():
                 self._daemon.extract(self.container, pack(members, stamp=time.time()).tar)
         except Unwritable:
             self._lineage.ran()  # how much of it was written, the daemon knows
@@ -156,10 +157,13 @@ class DockerSandbox(Lifecycle):
             raise Unwritable(f"paths cannot be removed: {(said.report or {}).get('failed') or 'no answer'}")
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        return await self._ground.call(self._get, absolute(path, self.workdir), limit)
+        return await self._ground.call(self._read, absolute(path, self.workdir), limit)
+
+    def _read(self, path: str, limit: int) -> bytes | None:
+        with self._refusable("the file cannot be read"), self.still():
+            return self._get(path, limit)
 
     def _get(self, path: str, limit: int, *, follow: bool = True) -> bytes | None:
-        self._check_open()
         try:
             with self._daemon.archive(self.container, path) as tar:
                 info = tar.next() if tar is not None else None
@@ -178,9 +182,8 @@ class DockerSandbox(Lifecycle):
         return await self._ground.call(self._difference, limit)
 
     def _difference(self, limit: int) -> Difference:
-        self._check_open()
         baseline = self._ground.baseline(self._task, self._image)
-        with self._refusable("the changes cannot be read"):
+        with self._refusable("the changes cannot be read"), self.still():
             return difference(self._daemon, self.container, baseline, self._lineage, limit=limit)
 
     @contextmanager
@@ -204,7 +207,9 @@ class DockerSandbox(Lifecycle):
             child.begin(self._image.id)
             return child
         labels = {FORK_LABEL: "1", **self._ground.labels()}
-        with self._refusable("what lies there cannot be copied"):
+        with self._refusable("what lies there cannot be copied"), self.still():
+            if fault := overuse(self._ground, self.container, self):
+                raise Unwritable(f"it cannot be copied: {fault}")
             if self._layers >= MAX_LAYERS:
                 image, layers = self._daemon.flatten(self.container, labels), 1
             else:
@@ -266,7 +271,7 @@ class DockerSandbox(Lifecycle):
     def _changes(self, among: Callable[[str], bool]) -> Changes:
         self._check_alive()
         baseline = self._ground.baseline(self._task, self._image)
-        with self._refusable("the changes cannot be read"):
+        with self._refusable("the changes cannot be read"), self.still():
             return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
 
     async def environment(self) -> Mapping[str, str]:

@@ -4,6 +4,9 @@ the cost."""
 
 import re
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
@@ -12,10 +15,15 @@ from hc_ray.domain.task import Task, named_in_tmp
 from hc_ray.sandboxes.docker.lineage import Lineage
 from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
-from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts, Unwritable
-from hc_ray.sandboxes.docker.watchdog import end_first_process, helper_is_stopped
+from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.sandboxes.docker.watchdog import alone, end_first_process, helper_is_stopped
 
 FENCE_SECONDS = 60.0
+EXIT_SECONDS = 0.02
+"""What the helper of a command may take to end after its answer: sooner than a container is frozen and freed."""
+FREEZE_SECONDS = 30.0
+_USERS = ("/etc/passwd", "/etc/group")
+_USERS_BYTES = 16 << 20
 
 
 class Lifecycle:
@@ -49,6 +57,8 @@ class Lifecycle:
         self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path), named)
         self._lock = threading.Lock()
         self._starting = threading.Lock()
+        self._pace = threading.Lock()
+        """Held while it is to stand still, and while a command is brought into it."""
         self._started = False
         self._closed = False
         self._dead: str | None = None
@@ -125,9 +135,51 @@ class Lifecycle:
                 raise Unwritable(f"what was put there is in the way of a start: {refusal}") from None
 
     def _hold_and_start(self) -> None:
+        if not self._pristine:
+            self._check_users()
         self._ground.hold(self.container)
         self._daemon.start(self.container)
         self.first = self._daemon.process(self.container)
+
+    def _check_users(self) -> None:
+        """The daemon reads these as it starts a container; of a pipe it would never have read them, and the container
+        could not even be removed."""
+        for path in _USERS:
+            found = self._daemon.stat(self.container, path)
+            if found is not None and found.kind == "link":
+                target = self._daemon.target(self.container, path)
+                found = self._daemon.stat(self.container, target) if target else None
+            if found is not None and (found.kind == "other" or found.size > _USERS_BYTES):
+                raise Unwritable(f"what was put there is in the way of a start: {path} is no list of users")
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While the daemon opens files here, nothing runs: one that becomes a pipe between two of its steps would hold
+        it for good, and nobody could remove the container any more."""
+        with self._pace:
+            self._check_open()
+            paused = self._started and self._freeze()
+            try:
+                yield
+            finally:
+                if paused:
+                    self._daemon.unpause(self.container)
+
+    def _freeze(self) -> bool:
+        """Stop what runs here beside the first process; False where nothing does."""
+        began = time.monotonic()
+        while not alone(self.first, self.container):
+            if time.monotonic() < began + EXIT_SECONDS:
+                time.sleep(0.002)
+                continue
+            try:
+                return self._daemon.pause(self.container)
+            except Absent:
+                raise
+            except DaemonRefusal:  # on a busy machine some tasks do not come to rest in the time that it allows
+                if time.monotonic() > began + FREEZE_SECONDS:
+                    raise
+        return False
 
     def fence(self) -> None:
         """Where the container runs and has a network: returns once nothing in it can reach its own gateway or what the

@@ -191,7 +191,8 @@ class Ground:
             "entrypoint": [*machinery_command("keep"), f"{self.lease_seconds:g}"],
             "command": [],
             "stdin_open": True,
-            "user": "0",
+            # Root, as without a word, unless the image names another; ``Daemon.exec_socket`` says why not always.
+            "user": "0" if self.images.of(task).user else "",
             "hostname": "hc",
             # Docker then leaves the empty network to the kernel; its own network "none" doubles a container's cost.
             "network_disabled": not network,

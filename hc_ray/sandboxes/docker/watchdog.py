@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,11 +63,13 @@ class DiskWatchdog:
         if not housed:
             return
         self._folders = {key: folders for key, folders in self._folders.items() if key in housed}
-        told = {} if reads_folders(self._ground.facts()) else self._ground.daemon.sizes(housed)
+        told = sizes_told(self._ground, housed)
         sizes = {}
         for container, sandbox in housed.items():
             with suppress(SandboxError, OSError):
-                size, fault = self._measured(container, sandbox, told, signs)
+                if container not in told and container not in self._folders:
+                    self._folders[container] = written_folders(self._ground, container)
+                size, fault = measured(self._ground, container, sandbox, told, self._folders.get(container, []), signs)
                 sizes[container] = size
                 if fault:
                     self._kill(container, sandbox, fault)
@@ -75,31 +77,6 @@ class DiskWatchdog:
             most = max(sizes, key=lambda container: sizes[container])
             if sizes[most] >= DISK_STEP:  # who holds less has not taken it: that was somebody else on this machine
                 self._kill(most, housed[most], "the disk ran short, and it held most")
-
-    def _measured(self, container: str, sandbox: "Lifecycle", told: dict[str, int], signs: Signs) -> tuple[int, str]:
-        """What a container holds, and what is wrong with that."""
-        most = sandbox.storage_bytes, min(MOST_PATHS, sandbox.storage_bytes // PATH_BYTES)
-        if container in told:
-            size = told[container]
-            try:
-                paths = len(self._ground.daemon.changes(container)) if signs.paths else 0
-            except ValueError as error:
-                return size, str(error)
-        else:
-            if container not in self._folders:
-                self._folders[container] = [Path(path) for path in self._ground.daemon.written_folders(container)]
-            size = paths = 0
-            try:
-                for folder in self._folders[container]:
-                    more, files = folder_size(folder, most)
-                    size, paths = size + more, paths + files
-            except ValueError as error:
-                return size, str(error)
-            if size <= most[0] and signs.disk:
-                size += unlinked_size(_beside(sandbox.first), most[0] - size)
-        if size > most[0]:
-            return size, f"it wrote more than {most[0] >> 20} MB"
-        return size, f"it made more than {most[1]} files" if paths > most[1] else ""
 
     def _kill(self, container: str, sandbox: "Lifecycle", fault: str) -> None:
         self._ending.add(container)
@@ -112,14 +89,62 @@ class DiskWatchdog:
         threading.Thread(target=end, name="docker-kill", daemon=True).start()
 
 
+def measured(
+    ground: Ground, container: str, sandbox: "Lifecycle", told: Mapping[str, int], folders: list[Path], signs: Signs
+) -> tuple[int, str]:
+    """What a container holds, and what is wrong with that. ``told``: bytes, where the daemon was asked for them."""
+    most = sandbox.storage_bytes, min(MOST_PATHS, sandbox.storage_bytes // PATH_BYTES)
+    size, paths = told.get(container, 0), 0
+    try:
+        if container in told:
+            paths = len(ground.daemon.changes(container)) if signs.paths else 0
+        for folder in folders:
+            more, files = folder_size(folder, most)
+            size, paths = size + more, paths + files
+    except ValueError as error:
+        return size, str(error)
+    if folders and size <= most[0] and signs.disk:
+        size += unlinked_size(_beside(sandbox.first), most[0] - size)
+    if size > most[0]:
+        return size, f"it wrote more than {most[0] >> 20} MB"
+    return size, f"it made more than {most[1]} files" if paths > most[1] else ""
+
+
+def overuse(ground: Ground, container: str, sandbox: "Lifecycle") -> str:
+    """Why a container must not be copied, if so: the daemon writes every hole of a file out."""
+    told = sizes_told(ground, [container])
+    folders = [] if container in told else written_folders(ground, container)
+    return measured(ground, container, sandbox, told, folders, Signs())[1]
+
+
+def sizes_told(ground: Ground, containers: Iterable[str]) -> dict[str, int]:
+    """By the daemon, where its folders cannot be read."""
+    return {} if reads_folders(ground.facts()) else ground.daemon.sizes(containers)
+
+
+def written_folders(ground: Ground, container: str) -> list[Path]:
+    return [Path(path) for path in ground.daemon.written_folders(container)]
+
+
 def check_disk(ground: Ground, container: str) -> None:
     """Raises ``DiskFull`` where the daemon's disk is full, and not by this container; elsewhere than on this machine
     that cannot be told."""
     facts = ground.facts()
     if reads_folders(facts) and (
-        fault := fault_of_disk(daemon_root(facts), lambda: map(Path, ground.daemon.written_folders(container)))
+        fault := fault_of_disk(daemon_root(facts), lambda: written_folders(ground, container))
     ):
         raise DiskFull(fault)
+
+
+def alone(first: int, container: str) -> bool:
+    """Whether nothing runs in a container but its ``first`` process: by the kernel's own count, from which nobody can
+    hide. False where that cannot be told from here."""
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{first}/cgroup").read_text().splitlines():
+            _, controller, path = line.split(":", 2)
+            if container in path and controller in ("pids", ""):
+                return int(Path(f"/sys/fs/cgroup/{controller}{path}/pids.current").read_text()) == 1
+    return False
 
 
 def daemon_root(facts: Mapping[str, Any]) -> Path:
