@@ -23,6 +23,7 @@ from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
+from tests.fakes import attacks
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
 from tests.fakes.processes import family
@@ -210,6 +211,13 @@ async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_
         while sandbox.alive and time.monotonic() < end:
             await asyncio.sleep(0.05)
         assert not sandbox.alive and "MiB" in sandbox.process.why
+
+
+async def test_what_lies_in_buffers_of_tcp_counts_as_memory(place):
+    box = await place.create(task(memory_mb=128), "tcp")
+    ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.BUFFERS_OF_TCP], timeout=30)
+    assert ended.exit_code is None and "128 MiB" in box.process.why, ended
+    await box.close()
 
 
 async def test_of_one_that_is_ended_while_it_starts_both_halves_are_dead(place, home, monkeypatch):

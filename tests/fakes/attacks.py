@@ -134,6 +134,59 @@ for _ in range(8):
         time.sleep(600)
 raise SystemExit(os.wait()[1] and 1)
 """,
+    # Nobody takes the connections: what was sent lies in sockets that no process holds.
+    "connections that nobody accepts": """
+import os, socket, time
+kept, taken = [], 0
+for number in range(8):
+    kept.append(socket.socket(socket.AF_UNIX))
+    kept[-1].bind(chr(0) + str(number))
+    kept[-1].listen(400)
+    for _ in range(400):
+        one = socket.socket(socket.AF_UNIX)
+        one.setblocking(False)
+        try:
+            one.connect(chr(0) + str(number))
+            while True: taken += one.send(b'x' * 4096)
+        except OSError: pass
+        one.close()
+if taken < 500 << 20: raise SystemExit(1)
+time.sleep(3)
+print('unstopped')
+""",
+    # The zero page is nobody's memory, but the way to it is.
+    "page tables": """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+start = libc.mmap(None, 1 << 40, 1, 0x4022, -1, 0)
+libc.madvise(start, 1 << 40, 15)
+for number in range(250_000): ctypes.c_char.from_address(start + (number << 21)).value
+time.sleep(3)
+print('unstopped')
+""",
+    "huge pages that pipes hold": """
+import ctypes, os, platform, time
+libc, kept = ctypes.CDLL(None, use_errno=True), []
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+for number in range(480):
+    if number % 16 == 0: kept.append(os.pipe())
+    start = libc.mmap(None, 4 << 20, 3, 0x22, -1, 0)
+    page = -(-start >> 21) << 21
+    libc.madvise(page, 2 << 20, 14)
+    ctypes.memset(page, 1, 1)
+    part = (ctypes.c_size_t * 2)(page, 4096)
+    if libc.syscall({'x86_64': 278, 'aarch64': 75}[platform.machine()], kept[-1][1], part, 1, 0) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    libc.munmap(start, 4 << 20)
+time.sleep(3)
+print('unstopped')
+""",
     # The first thread of each process ends, after which the kernel says nothing of the process by its own number.
     "processes without a first thread": """
 import ctypes, os, threading, time
@@ -150,6 +203,23 @@ for _ in range(16):
 raise SystemExit(os.wait()[1] and 1)
 """,
 }
+
+BUFFERS_OF_TCP = """
+import socket, time
+kept, taken = [], 0
+while len(kept) < 900 and taken < 1 << 30:
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        kept.append(socket.create_connection(server.getsockname()))
+        kept.append(server.accept()[0])
+    kept[-2].setblocking(False)
+    try:
+        while True: taken += kept[-2].send(b'x' * 65536)
+    except OSError: pass
+if taken < 500 << 20: raise SystemExit(1)
+time.sleep(3)
+print('unstopped')
+"""
+"""In bubblewrap; in Docker it is the version of cgroups that decides whether they count."""
 
 DISK = {
     "disk filler": """
@@ -212,6 +282,16 @@ print('unstopped')
 """,
 }
 if os.geteuid() == 0:  # a normal user may not look at what others have mapped
+    MEMORY["shared memory that nobody has in its tables"] = """
+import mmap, time
+kept = []
+for _ in range(24):
+    kept.append(mmap.mmap(-1, 32 << 20))
+    for at in range(0, len(kept[-1]), 4096): kept[-1][at] = 1
+    kept[-1].madvise(mmap.MADV_DONTNEED)
+time.sleep(3)
+print('unstopped')
+"""
     # Nobody holds the files open: only a page of each is mapped. (Python's own ``mmap`` would keep them open.)
     DISK["files that are only mapped"] = """
 import ctypes, os, time

@@ -5,8 +5,8 @@ second; a sandbox beyond its limits is killed. One in which nothing runs needs n
 it again, and where that holds for all, the thread sleeps.
 
 It sees files without a name and files in memory. What processes cannot be asked about (memory files, System V segments)
-the sandbox's filter of system calls refuses; what lies in buffers of sockets nobody can tell, so they count in full
-while this machine's memory sinks."""
+the sandbox's filter of system calls refuses. Memory of the kernel's is looked for while this machine's sinks: sockets
+count in full, since nobody can tell what lies in their buffers."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.inside.processes import SESSIONS, everyone
-from hc_ray.sandboxes.tree_size import folder_size, open_files, threads_of, unlinked_size
+from hc_ray.sandboxes.tree_size import folder_size, shared_memory, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PATIENCE = 20.0
 """A sandbox's files are measured again only after so many times what the last measurement took; once where the wire is
 pulled."""
 SOCKET_BYTES = 208 << 10
-"""What a socket's buffer may hold that nobody reads."""
+"""What a socket's buffer may hold that nobody reads. (Those of TCP grow beyond, and tell what they hold.)"""
 INODE_BYTES = 1 << 10
 """Kernel memory of a file in a tmpfs."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -122,7 +122,7 @@ class Watchdog:
                 self._begin_end(sandbox, fault)
         # Whoever holds less than a step has not taken what is short: that was somebody else on this machine.
         if signs.memory_short and not victims and busy:
-            held, _, most = max((_holds(below[id(one)]), id(one), one) for one in sandboxes)
+            held, _, most = max((_holds(one, below[id(one)]), id(one), one) for one in sandboxes)
             if held >= MEMORY_STEP:
                 victims.add(id(most))
                 self._begin_end(most, "this machine ran short of memory, and it held most")
@@ -189,7 +189,7 @@ def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled:
         with suppress(OSError):
             shared = os.statvfs(f"/proc/{sandbox.process.first}/root/dev/shm")
             left -= (shared.f_files - shared.f_ffree) * INODE_BYTES
-    if _exceeds(processes, left) or (pulled and _exceeds(processes, left - sockets(processes) * SOCKET_BYTES)):
+    if _exceeds(processes, left) or (pulled and _exceeds(processes, left - beside(sandbox.process.first, processes))):
         return f"its processes hold more than {limit >> 20} MiB of memory"
     return ""
 
@@ -205,17 +205,31 @@ def _exceeds(processes: list[Process], limit: int) -> bool:
     return held > limit
 
 
-def _holds(processes: list[Process]) -> int:
-    return sum(size for _, size, _ in processes) + sockets(processes) * SOCKET_BYTES
+def _holds(sandbox: "BwrapSandbox", processes: list[Process]) -> int:
+    return sum(size for _, size, _ in processes) + beside(sandbox.process.first, processes)
 
 
-def sockets(processes: list[Process]) -> int:
-    """How many sockets the processes hold, as far as this user may look."""
-    found = set()
-    for path in open_files(pid for pid, _, _ in processes):
-        with suppress(OSError):
-            found.add(os.readlink(path))  # noqa: PTH115
-    return sum(one.startswith("socket:") for one in found)
+def beside(first: int, processes: list[Process]) -> int:
+    """Bytes that a sandbox holds beside what is resident in its processes: in sockets, held by whom or by nobody any
+    more, in page tables, and in shared memory that no process has in its tables."""
+    numbers = [pid for pid, _, _ in processes]
+    tables = sum(_told(pid, "status", b"VmPTE:") for pid in numbers)
+    if unseen := shared_memory(numbers):
+        unseen -= sum(_told(pid, "smaps_rollup", b"Pss_Shmem:") for pid in numbers)
+    return sockets(first) + tables + max(0, unseen)
+
+
+def sockets(first: int) -> int:
+    """Bytes that all sockets of a process's network namespace may hold, also those that are on their way to somebody
+    or that nobody has accepted yet."""
+    queued = 0
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/{first}/net/{table}", "rb") as file:  # noqa: PTH123
+            next(file, None)
+            queued += sum(int(half, 16) for line in file for half in line.split(None, 5)[4].split(b":"))
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{first}/net/sockstat", "rb") as file:  # noqa: PTH123
+        return queued + int(file.readline().split()[2]) * SOCKET_BYTES
+    return queued
 
 
 def census(roots: Iterable[int]) -> Census:
@@ -245,12 +259,16 @@ def _of_threads(process: int) -> int:
 
 def proportional(pid: int, resident: int) -> int:
     """A process's resident memory with shared pages shared out, where that can be read; else ``resident``."""
+    return _told(pid, "smaps_rollup", b"Pss:") or resident
+
+
+def _told(pid: int, name: str, line: bytes) -> int:
+    """Bytes that a line of the kernel's tells of a process; 0 where it does not."""
     for thread in threads_of(pid):  # the first one that lives knows
-        with suppress(OSError, ValueError, IndexError):
-            for line in Path(f"/proc/{pid}/task/{thread}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) << 10
-    return resident
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/task/{thread}/{name}", "rb") as file:  # noqa: PTH123
+            if told := next((int(one.split()[1]) for one in file if one.startswith(line)), 0):
+                return told << 10
+    return 0
 
 
 def alone(first: int) -> bool:
