@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hc_ray.sandboxes.tree_size import folder_size
+from hc_ray.sandboxes.tree_size import folder_size, on_their_way
 
 TICK = 0.05
 """Seconds between two looks."""
@@ -99,6 +99,20 @@ def free_on(folder: Path) -> tuple[int, int]:
     except OSError:
         return _MUCH, _MUCH
     return state.f_bavail * state.f_frsize, state.f_ffree if state.f_files else _MUCH
+
+
+class Sent:
+    """Files that the processes of a sandbox send each other. While several are on their way no table of files shows
+    them, and without a name no folder; what they hold nobody can tell. So all that the disk sinks by meanwhile counts
+    as theirs."""
+
+    _from = 0
+    """What was free when they were first seen."""
+
+    def size(self, disk: Path, processes: Iterable[int]) -> int:
+        free = free_on(disk)[0]
+        self._from = (self._from or free) if on_their_way(processes) > 1 else 0
+        return max(0, self._from - free)
 
 
 def fault_of_disk(disk: Path, written: Callable[[], Iterable[Path]]) -> str | None:

@@ -270,6 +270,18 @@ for path in ('/etc/hosts', '/etc/hostname', '/etc/resolv.conf'):
 time.sleep(6)
 print('unstopped')
 """,
+    "files that are on their way": """
+import array, os, socket, time
+block, kept = os.urandom(1 << 20), []
+for number in range(60):
+    kept.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+    file = os.open('gone', os.O_RDWR | os.O_CREAT)
+    os.unlink('gone')
+    for _ in range(20): os.write(file, block)
+    kept[-1][0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [file]))])
+    os.close(file)
+print('unstopped')
+""",
     "folders that nobody may read": """
 import os
 block = os.urandom(1 << 20)

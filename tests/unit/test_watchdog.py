@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -94,6 +95,27 @@ def test_folders_are_measured_with_holes_and_links_counted_once_until_enough_was
     for number in range(100):
         (tmp_path / str(number)).write_bytes(b"x" * 5000)
     assert folder_size(tmp_path, (20_000, 1000))[0] <= 40_000 and folder_size(tmp_path, (1 << 30, 10))[1] == 11
+
+
+def test_while_several_files_are_on_their_way_what_the_disk_sinks_by_counts_as_theirs(monkeypatch, tmp_path):
+    free = [ROOM]
+    monkeypatch.setattr(tripwire, "free_on", lambda folder: (free[0], ROOM))
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sent, mine = tripwire.Sent(), [os.getpid()]
+    with one, other, (tmp_path / "f").open("wb") as file:
+
+        def sinks() -> int:
+            free[0] -= 1000
+            return sent.size(tmp_path, mine)
+
+        assert sinks() == 0
+        socket.send_fds(one, [b"x"], [file.fileno()])
+        assert (sinks(), sinks()) == (0, 0), "one may be forgotten"
+        socket.send_fds(one, [b"x"], [file.fileno()])
+        assert (sinks(), sinks(), sinks()) == (0, 1000, 2000)
+        for received in socket.recv_fds(other, 1, 1)[1]:
+            os.close(received)
+        assert sinks() == 0
 
 
 def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path, sleeper):
@@ -202,7 +224,7 @@ def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_ask
     monkeypatch.setattr(watchdog, "alone", lambda first: first not in with_children)
     watch, (calm, busy) = played(0, 0)
     for one in (calm, busy):
-        one.folder, one.limits = tmp_path, SimpleNamespace(storage=ROOM, paths=100)
+        one.sent, one.folder, one.limits = tripwire.Sent(), tmp_path, SimpleNamespace(storage=ROOM, paths=100)
 
     def look():
         looked.clear()

@@ -22,7 +22,7 @@ from hc_ray.sandboxes.bwrap.entries import Manifest
 from hc_ray.sandboxes.bwrap.environment import copy_environment
 from hc_ray.sandboxes.bwrap.files import RootTree
 from hc_ray.sandboxes.bwrap.process import BwrapProcess
-from hc_ray.sandboxes.tripwire import fault_of_disk
+from hc_ray.sandboxes.tripwire import Sent, fault_of_disk
 from hc_ray.tasks.public_folder import environment_dir
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class BwrapSandbox:
         self._env = bwrap_command.environment(environment.env)
         log = folder / "start.log"
         self.process = BwrapProcess(bwrap, self.tree, placed, self.limits, self._user, log, place.stir)
+        self.sent = Sent()
         self._closed = False
         self._closing = threading.Lock()
 

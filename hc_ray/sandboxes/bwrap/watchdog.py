@@ -168,7 +168,9 @@ class Watchdog:
         try:
             size, paths = folder_size(sandbox.folder, (limits.storage, limits.paths))
             if size <= limits.storage and len(processes) > 1:
-                size += unlinked_size([pid for pid, _, _ in processes], limits.storage - size)
+                numbers = [pid for pid, _, _ in processes]
+                size += unlinked_size(numbers, limits.storage - size)
+                size += sandbox.sent.size(sandbox.folder, numbers)
         except ValueError as error:
             return str(error)
         except OSError:  # it is being removed

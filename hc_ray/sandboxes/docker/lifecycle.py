@@ -17,6 +17,7 @@ from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import alone, end_first_process, helper_is_stopped
+from hc_ray.sandboxes.tripwire import Sent
 
 FENCE_SECONDS = 60.0
 EXIT_SECONDS = 0.02
@@ -71,6 +72,7 @@ class Lifecycle:
         """Its first process by number on the daemon's machine, asked for before anything of a candidate runs: whoever
         stops a command that the daemon is about to start there keeps it from answering for this container, until that
         process is killed."""
+        self.sent = Sent()
         self.storage_bytes = (task.environment.storage_mb or STORAGE_MB) << 20
 
     @property

@@ -104,7 +104,8 @@ def measured(
     except ValueError as error:
         return size, str(error)
     if folders and size <= most[0] and signs.disk:
-        size += unlinked_size(_beside(sandbox.first), most[0] - size)
+        inside = _beside(sandbox.first)
+        size += unlinked_size(inside, most[0] - size) + sandbox.sent.size(daemon_root(ground.facts()), inside)
     if size > most[0]:
         return size, f"it wrote more than {most[0] >> 20} MB"
     return size, f"it made more than {most[1]} files" if paths > most[1] else ""
