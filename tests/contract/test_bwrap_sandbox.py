@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -211,6 +212,18 @@ async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_
         while sandbox.alive and time.monotonic() < end:
             await asyncio.sleep(0.05)
         assert not sandbox.alive and "MiB" in sandbox.process.why
+
+
+async def test_sandboxes_may_have_as_many_files_open_as_their_process_is_allowed(home):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+    place = BwrapPlace(home / "public", home / "sandboxes" / "many-files", owner=current_owner())
+    try:
+        await place.create(task(), "deep")
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(limits[1], 1 << 16)
+    finally:
+        await place.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_what_lies_in_buffers_of_tcp_counts_as_memory(place):

@@ -35,6 +35,7 @@ _OLDEST = (5, 14)
 """Older kernels count a normal user's processes over all sandboxes and whatever else the user runs."""
 _FEWEST_FILES = 256
 """What a sandbox's machinery counts on: with fewer, grading finds no place for the witness's descriptor."""
+_MOST_FILES = 1 << 16
 OWNER_FILE = "owner"
 """In the folder of a sandbox, beside its root: whose it is."""
 USERS = range(62_000, 64_000)
@@ -102,6 +103,15 @@ def make_reachable(folder: Path) -> None:
                 f"root's sandboxes run as an unprivileged user, who may not enter {part}: "
                 "set HC_RAY_HOME to a folder that every user may enter, such as /var/lib/hc-ray"
             )
+
+
+def open_more_files() -> None:
+    """Let this process have as many files open as it may. The usual limit is that of a few sandboxes whose folders nest
+    deeply, each level of which takes two."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def find_bwrap() -> Path:

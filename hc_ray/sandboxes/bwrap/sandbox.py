@@ -134,6 +134,7 @@ class BwrapPlace:
             self._is_open()
             if self._watchdog is None:
                 reap_folder(self._state_root)
+                bwrap_binary.open_more_files()
                 bwrap_binary.make_reachable(self._state_root)
                 scatter_folders(self._state_root)
                 self._watchdog = Watchdog(self._watched, self._state_root)
