@@ -388,7 +388,8 @@ calls = {
     'unshare of a user namespace': ((272, 97), (0x10000000,)), 'unshare of mounts': ((272, 97), (0x20000,)),
     'setns': ((308, 268), (0, 0)), 'mount': ((165, 40), (0, 0, 0, 0, 0)), 'pivot_root': ((155, 41), (0, 0)),
     'open_by_handle_at': ((304, 265), (-1, 0, 0)), 'syslog': ((103, 116), (10, 0, 0)),
-    'open_tree': ((428, 428), (-100, 0, 0)), 'ptrace of the first process': ((101, 117), (16, 1, 0, 0)),
+    'landlock_create_ruleset': ((444, 444), (0, 0, 1)), 'open_tree': ((428, 428), (-100, 0, 0)),
+    'ptrace of the first process': ((101, 117), (16, 1, 0, 0)),
 }
 for name, (numbers, arguments) in calls.items():
     answer = libc.syscall(numbers[arm], *(ctypes.c_long(one) for one in arguments))

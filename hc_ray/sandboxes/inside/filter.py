@@ -21,9 +21,10 @@ _X86_64, _AARCH64, _I386 = 0xC000003E, 0xC00000B7, 0x40000003
 _X32 = 0x40000000
 """Bit of the calls of a third ABI of x86-64, which nobody needs."""
 
-_ANYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442)
-"""io_uring (setup, enter, register), open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr: the same
-number on every machine."""
+_ANYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 444, 445, 446)
+"""io_uring (setup, enter, register), open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr, landlock
+(create_ruleset, add_rule, restrict_self; a rule keeps a file on the disk that has no name and that nobody holds open):
+the same number on every machine."""
 _CLOSED: dict[int, tuple[int, ...]] = {
     # add_key request_key keyctl bpf perf_event_open userfaultfd syslog unshare setns mount umount2 pivot_root
     # open_by_handle_at kexec_load init_module finit_module
