@@ -32,7 +32,8 @@ def test_words_scripts_search_paths_and_imports_are_found():
     assert found.sourced == ("$HOME/.local/bin/env", "/app/.venv/bin/activate")
     assert found.search == ("/opt/tool/bin", "/app/.venv/bin") and found.modules_at == ("/app/src", "/srv/work")
     assert mentions(TESTS).imports == (
-        "yaml", "lxml", "tomli", "coverage", "json", "os", "requests", "sqlite3", "build",
+        "yaml", "lxml", "lxml.etree", "tomli", "coverage", "json", "os.path", "requests.adapters",
+        "requests.adapters.HTTPAdapter", "sqlite3", "build",
     )  # fmt: skip
 
 
@@ -40,6 +41,12 @@ def test_the_words_of_test_sh_count_first_and_their_number_is_bounded():
     flood = b" ".join(b"a%d" % number for number in range(2 * WORDS))
     found = mentions({"a.txt": (flood, False), "test.sh": (b"nginx -t\n", True)})
     assert len(found.words) == WORDS and "nginx" in found.words
+
+
+def test_names_in_small_files_count_before_those_in_large_ones_which_are_data():
+    flood = b" ".join(b"a%d" % number for number in range(2 * WORDS))
+    found = mentions({"cases.txt": (flood, False), "test_outputs.py": (b"run('jq')\n", False)})
+    assert "jq" in found.words
 
 
 def test_what_a_script_makes_of_the_loader_s_path_is_told_where_it_holds_for_all_that_follows():

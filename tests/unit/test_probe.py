@@ -2,9 +2,11 @@ import json
 import os
 import random
 import struct
+import subprocess
 import sys
 import time
 import venv
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,47 @@ def test_the_probe_names_what_a_compiler_would_link_before_its_like(tmp_path):
     (tmp_path / "runner").mkdir()
     found = answer(installed(tmp_path / "runner"), given, {"PATH": f"{cc.parent}:/usr/bin:/bin", "HOME": str(tmp_path)})
     assert found.hidden == (f"{first}/libc.so",)
+
+
+def test_once_a_submission_is_in_no_program_runs_that_the_image_lacks_and_no_module_from_where_the_probe_works(
+    tmp_path,
+):
+    ran_by_it, env = tmp_path / "ran", {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    (tmp_path / "runner").mkdir()
+    script = installed(tmp_path / "runner")
+    before = answer(script, order(words=["sh", "ldconfig"]), env)
+    for name in ("cc", "perl", "python3.99", "python3"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {ran_by_it}\n")
+        (tmp_path / name).chmod(0o755)
+    words = ["sh", "cc", "perl", "python3.99", "python3"]
+    given = order(words=words, session=True, imports=None, deep=True, ours=before.programs, ldconfig="")
+    after = answer(script, given, env)
+    assert not ran_by_it.exists() and (after.pythons, after.pytest) == ((), "none")
+    assert answer(script, order(words=words), env) and ran_by_it.exists(), "an untouched image's programs are run"
+
+
+def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(interpreters.subprocess, "run", partial(_run_in, tmp_path, subprocess.run))
+    for name in ("json", "site", "importlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')\n")
+    assert interpreters.facts(sys.executable, {}) is not None
+    assert interpreters.session(sys.executable, {}, []) is not None
+
+
+def _run_in(folder: Path, run: Any, command: list[str], **options: Any) -> Any:
+    return run(command, **{**options, "cwd": folder})
+
+
+def test_what_the_tests_modules_look_for_in_vain_is_told_apart_and_modules_of_packages_are_imported(tmp_path):
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer" / "__init__.py").touch()
+    (tmp_path / "helper.py").touch()
+    (tmp_path / "outer" / "sub.py").write_text(
+        "import helper\ntry:\n    import speedups\nexcept ImportError:\n    pass\n"
+    )
+    found = interpreters.session(sys.executable, {"PYTHONPATH": str(tmp_path)}, ["outer.sub", "outer.sub.helper"])
+    assert found is not None and found["imported"]["helper"] == [f"{tmp_path}/helper.py"]
+    assert "speedups" in found["missed"] and "speedups" not in found["tried"]
 
 
 def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):

@@ -33,7 +33,8 @@ DEBIAN = Image(
         loaded={"argparse": ("/usr/lib/python3.11/argparse.py",), "json": ("/usr/lib/python3.11/json",),
                 "pytest": ("/.hc/lib/pytest_pure/pytest",), "packaging": ("/.hc/lib/pytest_pure/packaging",),
                 "helper": ("/usr/lib/python3/dist-packages/helper",), "sys": ()},
-        imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",)}, tried=("org", "apport_python_hook"),
+        imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",), "csv": ("/usr/lib/python3.11/csv.py",)},
+        tried=("org", "apport_python_hook"), missed=("simplejson",),
         mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
     ),),
     libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
@@ -103,6 +104,7 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     f"{USER}/numpy/__init__.py", "/root/.local/bin/tool", "/usr/local/bin/nginx", "/etc/nginx/nginx.conf",
     "/var/lib/dpkg/status", "/var/lib/dpkg/info/jq.list", "/etc/alternatives/editor", "/opt/tool/bin/python3",
     "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
+    "/app/json/answers.json",
     "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
     f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
     f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
@@ -131,7 +133,7 @@ def test_code_of_trusted_packages_and_what_a_script_sources_are_trusted_outside_
     "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
     f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
     "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
-    "/srv/lib/hc_witness.py",
+    "/srv/lib/hc_witness.py", "/app/csv.py",
 ])  # fmt: skip
 def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
@@ -156,7 +158,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
     "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
     # Modules that are looked for in vain
-    "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
+    "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py", f"{SITE}/simplejson.py",
     # What the C library and OpenSSL load by name or prefer
     "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
     "/usr/lib/bfd-plugins/mine.so", "/usr/share/locale/C.UTF-8/LC_MESSAGES/coreutils.mo",
@@ -323,11 +325,19 @@ def test_what_a_program_could_read_in_a_home_is_left_behind_unless_a_test_names_
     ("/.git/config", (), "left behind"), ("/.git", ("git",), "carried"), ("/.sh/x", ("sh",), "left behind"),
     ("/package.json", (), "left behind"), ("/package.json", ("package.json",), "carried"), ("/data/x", (), "carried"),
     ("/.mvn/jvm.config", ("mvn",), "carried"), ("/app/.git/config", (), "carried"),
+    ("/csv/__init__.py", ("csv",), "left behind"), ("/csv/all.txt", (), "carried"),
+    ("/org/python/core.py", ("org",), "left behind"),
 ])  # fmt: skip
 def test_what_programs_could_find_right_above_the_tests_is_left_behind_unless_a_test_names_it(path, words, expected):
     found = sorted_out(make_tar({path: "x"}), mentioned=Mentions(words=words))
     assert ("left behind" if found.left_behind == (path,) else "carried") == expected
-    assert fate(path, workdir="/") == "carried"
+    if words not in (("csv",), ("org",)):
+        assert fate(path, workdir="/") == "carried"
+
+
+def test_what_modules_of_the_tests_look_for_in_vain_is_carried_where_a_test_names_it():
+    tar = make_tar({f"{SITE}/simplejson.py": "x"})
+    assert sorted_out(tar, mentioned=Mentions(words=("simplejson",))).left_behind == ()
 
 
 def test_a_link_that_leads_astray_and_what_would_be_found_before_its_like_are_left_behind():

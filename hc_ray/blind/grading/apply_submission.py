@@ -150,9 +150,10 @@ class Looks:
 
     def again(self, image: Image, workdir: str, *, ldconfig: bool) -> dict[str, Any]:
         """What ``hc_probe`` is asked once a submission is in: everything, but the tests' own imports, which may be
-        found only now."""
-        more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions), "ldconfig": ldconfig}
-        return self._order(None, workdir) | more
+        found only now. No program is run that the image lacks: it would be there as root before the tests are."""
+        more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions)}
+        known = image.programs.get("ldconfig") or image.programs.get("/sbin/ldconfig") or ("",)
+        return self._order(None, workdir) | more | {"ours": image.programs, "ldconfig": ldconfig and known[0]}
 
     def differences(self, contents: Contents, before: Image, after: Image) -> tuple[str, ...]:
         """What was tampered with, by what a second look found."""

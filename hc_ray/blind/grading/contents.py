@@ -2,6 +2,7 @@
 
 import contextlib
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ _FURTHER_NAMES = 64 << 20
 """Bytes beyond its own that a tar may hold unpacked: files of several names."""
 _READ = ("/etc/passwd", "/etc/group")
 ENTRY_POINTS = "entry_points.txt"
+_MODULE = re.compile(r"([A-Za-z_]\w*)(\.[\w-]+)*\.(py|pyc|so)")
 
 
 class Refused(ValueError):
@@ -80,6 +82,23 @@ def parents(path: str) -> list[str]:
     """The folders that a path lies in, without the root."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(2, len(parts))]
+
+
+def top_module(path: str, folder: str) -> str:
+    """The top-level module that a path in a search folder belongs to; empty where it is none."""
+    prefix = folder.rstrip("/") + "/"
+    if not path.startswith(prefix):
+        return ""
+    first, _, rest = path.removeprefix(prefix).partition("/")
+    if rest:
+        return first
+    found = _MODULE.fullmatch(first)
+    return found[1] if found else first if first.isidentifier() else ""
+
+
+def begins(path: str, folder: str) -> bool:
+    """Whether what is imported from a folder begins with it: a folder in there without ``__init__`` hides no module."""
+    return re.fullmatch(r"[^/]+(/__init__\.[^/]*)?", path.removeprefix(folder.rstrip("/") + "/")) is not None
 
 
 def without(tar: bytes, dropped: Collection[str], removed: Sequence[str], mode: Callable[[str, int], int]) -> bytes:

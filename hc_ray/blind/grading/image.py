@@ -53,6 +53,8 @@ class Session(Value):
     imported: dict[str, tuple[str, ...]] = {}
     """What the tests import beside that, with all that it loads."""
     tried: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+    """What those look for in vain."""
     mapped: tuple[str, ...] = ()
     byte_code: str = ""
     """Of what it loads and imports (``inside/grading/byte_code.py``), where it was asked for."""
@@ -113,6 +115,13 @@ class Image(Value):
         ground = {folder for python in self.pythons for folder in (*python.closed, *python.installed)}
         imported = [place for session in self.sessions for places in session.imported.values() for place in places]
         return found | {place for place in imported if any(place.startswith(f"{folder}/") for folder in ground)}
+
+    def standard(self) -> set[str]:
+        """Top-level modules with files that an empty session loads, or the tests from an interpreter's own library."""
+        own = {folder for python in self.pythons for folder in python.stdlib}
+        imported = [one for session in self.sessions for one in session.imported.items()]
+        found = {name for name, places in imported if any(place.rpartition("/")[0] in own for place in places)}
+        return found | {name for session in self.sessions for name, places in session.loaded.items() if places}
 
     def trusted_files(self) -> set[str]:
         """Every file (and link on the way to one) that something of the tests resolves to."""

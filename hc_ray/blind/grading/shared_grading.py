@@ -13,11 +13,11 @@ from typing import Any
 
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, Looks
-from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
+from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents, top_module
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES, StartUp
-from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below, top_module
+from hc_ray.blind.grading.trusted import SYSTEM, TRANSIENT, Carried, below
 from hc_ray.blind.grading.untouched import Untouched
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
@@ -216,10 +216,11 @@ class _Watched:
         hooks = {f"{home}/{name}" for home in image.homes for name in IN_HOMES}
         self.sealed = sorted({*near, *above, *self._files, *image.unasked, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
-        self._loaded.add("hc_witness")
+        self._loaded |= {"hc_witness", *image.standard()}
         self._libraries = {*image.libraries} if self._run_in.intersection(image.loader) else set()
         names = [*self._loaded, *self._libraries]
-        self.come = {folder: sorted(names) for folder in self._run_in} | {"/var": ["run"], "/var/run": ["nscd"]}
+        self.come = {folder: sorted(names) for folder in {*self._run_in, "/"}}
+        self.come |= {"/var": ["run"], "/var/run": ["nscd"]}
         """Homes, folders that the tests run in and those above, with names that must neither come nor go while they
         do."""
         for home in image.homes:

@@ -14,20 +14,22 @@ _BASE = """
 sh bash dash env python3 python as awk bzip2 cat cc cp cut chmod chown date dirname basename diff echo expr false find
 getent grep egrep fgrep gzip gunzip head id install kill ld ldconfig ln ls mkdir mkfifo mktemp mv nice nohup nproc
 pkill printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv sleep sort stat su sudo tail tar tee test [
-timeout touch tr true tty uname uniq wait wc which whoami xargs xz yes zstd
+/sbin/ldconfig timeout touch tr true tty uname uniq wait wc which whoami xargs xz yes zstd
 """
 BASE = tuple(_BASE.split())
 """Programs that shells and test scripts start without a second thought, and that those and Python's own library do."""
-WORDS = 4_000
-"""More names than any tests mention; the first ones count, ``test.sh`` first."""
-_TEXT_LIMIT = 256 << 10
+WORDS = 40_000
+"""More names than any tests mention; the first ones count, ``test.sh`` first, then small files: large ones are data."""
+_TEXT_LIMIT = 1 << 20
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.+-]{0,60}")
 _PROGRAM_PATH = re.compile(r"(?<![\w./~-])(?:/[\w.+@-]+){2,8}")
 _SOURCED = re.compile(r"(?:^|[;&|({]|\bthen\b|\bdo\b|\belse\b)\s*(?:source|\.)\s+([^\s;&|)]+)", re.M)
 _PATH = re.compile(r"\bPATH=([^\s;]+)")
 _LIBRARY_PATH = re.compile(r"^\s*export\s+LD_LIBRARY_PATH=([^\s;]+)", re.M)
 _MODULE_PATH = re.compile(r"\bPYTHONPATH=([^\s;]+)|^\s*cd\s+([^\s;&|]+)", re.M)
-_IMPORTS = re.compile(r"(?:^|[;'\"])\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_][\w., ]*))", re.M)
+_IMPORTS = re.compile(
+    r"(?:^|[;'\"])\s*(?:from\s+([A-Za-z_][\w.]*)\s+import\b[ (]*([\w, ]*)|import\s+([A-Za-z_][\w., ]*))", re.M
+)
 _RUN_AS_MODULE = re.compile(
     r"\bpython[\d.]*\s+(?:-[A-Za-z]+\s+)*-m\s+([A-Za-z_]\w*)|['\"]-m['\"],\s*['\"]([A-Za-z_]\w*)"
 )
@@ -58,7 +60,7 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
     modules_at: list[str] = []
     imports: list[str] = []
     libraries_at: list[str] = []
-    for path in sorted(tests, key=lambda name: (name != "test.sh", name)):
+    for path in sorted(tests, key=lambda name: (name != "test.sh", len(tests[name][0]), name)):
         content = tests[path][0]
         if b"\0" in content[:1024]:
             continue
@@ -71,9 +73,10 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
             search += _folders(_PATH.findall(text))
             libraries_at += [value.strip("'\"") for value in _LIBRARY_PATH.findall(text)]
             modules_at += _folders(first or second for first, second in _MODULE_PATH.findall(text))
-        for module, several in _IMPORTS.findall(text):
-            named = (module or several).split(",")
-            imports += [one.strip().split(".")[0].split()[0] for one in named if one.strip()]
+        for module, parts, several in _IMPORTS.findall(text):
+            imports += [module] if module else []
+            # What it takes from a module may be a module that is loaded only now.
+            imports += [f"{module}.{one}".lstrip(".") for one in _spelled(parts if module else several)]
         imports += [first or second for first, second in _RUN_AS_MODULE.findall(text)]
     search += [posixpath.dirname(file.strip("'\"")) for file in sourced if file.strip("'\"").endswith("/activate")]
     own = {path.partition("/")[0].partition(".")[0] for path in tests}
@@ -83,7 +86,7 @@ def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:
         sourced=_once(file for file in sourced if not file.startswith(("/tests", "-"))),
         search=_once(search),
         modules_at=_once(modules_at),
-        imports=_once(name for name in imports if name not in own)[:100],
+        imports=_once(name for name in imports if name.partition(".")[0] not in own),
         libraries_at=_once(libraries_at),
     )
 
@@ -92,6 +95,11 @@ def _folders(values: Iterable[str]) -> list[str]:
     """The parts of search paths that are not what they were before."""
     parts = [part for value in values for part in value.strip("'\"").split(":")]
     return [part for part in parts if part and part not in ("$PATH", "${PATH}", "$PYTHONPATH", "${PYTHONPATH}", "-")]
+
+
+def _spelled(names: str) -> list[str]:
+    """The modules of a list of imports, without the names that they are given."""
+    return [one.split()[0].rstrip(".") for one in names.split(",") if one.strip()]
 
 
 def _once(values: Iterable[str]) -> tuple[str, ...]:

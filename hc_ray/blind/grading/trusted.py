@@ -22,7 +22,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from hc_ray.blind.grading.accounts import accounts_agree
-from hc_ray.blind.grading.contents import Contents, parents, without
+from hc_ray.blind.grading.contents import Contents, begins, parents, top_module, without
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.startup import StartUp, announces_plugin, searched
 from hc_ray.blind.grading.test_dependencies import Mentions
@@ -38,7 +38,6 @@ _RUNS_TESTS = {"pytest", "_pytest", "py"}
 _PRIVATE = re.compile(r"(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/.*")
 _LINKERS = ("real-ld", "collect-ld")
 """By these names gcc looks for a linker before it takes the usual one."""
-_MODULE = re.compile(r"([A-Za-z_]\w*)(\.[\w-]+)*\.(py|pyc|so)")
 _LISTED = 200
 """Paths of each kind that a verdict names."""
 
@@ -113,13 +112,10 @@ class _Sorter:
         self.files = {*image.trusted_files(), *self.start_up.named}
         self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
         self.above = {parent for path in self.files for parent in parents(path)}
-        self.owned = set(image.owned)
-        self.homes = {image.home, *image.homes}
+        self.owned, self.homes = set(image.owned), {image.home, *image.homes}
         self.closed = {folder for python in image.pythons for folder in python.closed}
         self.installed = {folder for python in image.pythons for folder in python.installed}
-        self.packages = {
-            place for place in image.modules() if posixpath.splitext(place)[1] not in (".py", ".so", ".pyc")
-        }
+        self.packages = {place for place in image.modules() if not place.endswith((".py", ".so", ".pyc"))}
         self.search = [*image.first, *image.path]
         self.looked_in = {*self.search, *image.loader, *self.closed, *chain(*image.searched.values())}
         self.looked_in |= {folder for python in image.pythons for folder in python.order}
@@ -128,7 +124,9 @@ class _Sorter:
             ({**session.imported, **session.loaded}, session.loaded, python.order)
             for session, python in zip(image.sessions, image.pythons, strict=False)
         ]
-        self.tried = {name for session in image.sessions for name in session.tried}
+        self.standard = image.standard()
+        missed = {*chain(*(session.missed for session in image.sessions))}.difference(mentioned.words)
+        self.tried = missed.union(*(session.tried for session in image.sessions))
 
     def real(self, path: str) -> str:
         """Where it lies: a folder on the way may be a link."""
@@ -229,11 +227,13 @@ class _Sorter:
         return name[1:] not in self.mentioned.words or name[1:] in self.image.programs
 
     def _is_above_tests(self, real: str) -> bool:
-        """Whether a program could find it right below the root, on its way up from the tests, of which none names it:
-        a file (settings of a project), or what is in a hidden folder (a repository)."""
+        """Whether it is right below the root, where programs come on their way up from the tests, of which none names
+        it: settings, a repository (in a hidden folder), a module (of tests that are a package, pytest begins there)."""
         top, _, rest = real[1:].partition("/")
-        if (rest and top[0] != ".") or "/" in (*self.homes, *self.run_in):
+        if "/" in (*self.homes, *self.run_in):
             return False
+        if rest and top[0] != ".":
+            return top in self.tried or (top in self.standard and begins(real, "/"))
         return top.lstrip(".") not in self.mentioned.words or top[1:] in self.image.programs
 
     def _shadows_program(self, folder: str, name: str) -> bool:
@@ -258,12 +258,11 @@ class _Sorter:
         return searched(folder) in self.image.loader or folder in {posixpath.dirname(file) for file in known}
 
     def _shadows_module(self, real: str) -> bool:
-        """Whether a module would be found before, or beside, one of its name that the tests stand on. In the folders
-        that the tests run in, only what an empty session loads counts: what tests import there is the candidate's."""
-        for every, loaded, order in self.modules:
-            for folder in self.run_in:
-                if loaded.get(top_module(real, folder)):
-                    return True
+        """Whether a module would be found before, or beside, one of its name that the tests stand on. What tests import
+        in the folders that they run in is the candidate's, unless the interpreter's own library has it."""
+        if any(top_module(real, folder) in self.standard and begins(real, folder) for folder in self.run_in):
+            return True
+        for every, _, order in self.modules:
             for index, folder in enumerate(order):
                 if folder in self.run_in:
                     continue
@@ -282,18 +281,6 @@ def _index(place: str, order: Sequence[str]) -> int:
     """Where in the order a module lies; before all of it where it comes from the folder that pytest is lent from."""
     folder = posixpath.dirname(place)
     return order.index(folder) if folder in order else -1
-
-
-def top_module(path: str, folder: str) -> str:
-    """The top-level module that a path in a search folder belongs to; empty where it is none."""
-    prefix = folder.rstrip("/") + "/"
-    if not path.startswith(prefix):
-        return ""
-    first, _, rest = path.removeprefix(prefix).partition("/")
-    if rest:
-        return first
-    found = _MODULE.fullmatch(first)
-    return found[1] if found else first if first.isidentifier() else ""
 
 
 def _is_witness(path: str) -> bool:

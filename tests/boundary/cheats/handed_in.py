@@ -67,7 +67,5 @@ CHEATS = (
     Cheat("a module called hc_witness", "the second witness is replaced", {"/app/hc_witness.py": ""},
           caught="tampered"),
     Cheat("a module called sqlite3", "a stdlib module that only the tests load patches the reports",
-          {"/app/sqlite3.py": PATCH_REPORTS},
-          foreign={IMPORTS: GETS_THROUGH, WORKDIR: GETS_THROUGH},
-          why="a module that the tests import runs in the test process, like the candidate"),
+          {"/app/sqlite3.py": PATCH_REPORTS}, foreign=_BOTH, caught="tampered"),
 )  # fmt: skip

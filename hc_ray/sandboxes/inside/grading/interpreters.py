@@ -23,7 +23,11 @@ _SAYS = (
     "{lib}\nimport os, sys; "
     f"sys.pycache_prefix = {BYTE_CODE!r} if os.path.isdir({BYTE_CODE!r}) else getattr(sys, 'pycache_prefix', None)\n"
 )
-_FACTS = """
+_NOTHING_NEAR = "import sys; sys.path[:] = [entry for entry in sys.path if entry]"
+"""First of all, since ``-c`` looks for modules where it runs before it looks anywhere else."""
+_FACTS = (
+    _NOTHING_NEAR
+    + """
 import json, os, site, sys, sysconfig
 try:
     from importlib.util import find_spec
@@ -47,7 +51,10 @@ print(json.dumps({
     "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],
 }))
 """
-_SESSION = """
+)
+_SESSION = (
+    _NOTHING_NEAR
+    + """
 import json, sys
 class Missed(object):
     names = set()
@@ -57,7 +64,6 @@ missed = Missed()
 sys.meta_path.append(missed)
 import site
 site.main()
-sys.path[:] = [entry for entry in sys.path if entry]
 try:
     import pytest
 except ImportError:
@@ -74,7 +80,7 @@ def top(names):
         if name not in ("__main__", "test_probe", "__mp_main__"):
             found[name] = sorted(map(str, folders or ([file] if file else [])))
     return found
-tried = sorted(name for name in missed.names if "." not in name)
+tried = {name for name in missed.names if "." not in name}
 loaded = top(list(sys.modules))
 for name in sys.argv[2:]:
     try:
@@ -83,8 +89,11 @@ for name in sys.argv[2:]:
         pass
 mapped = {line[line.index("/"):].strip() for line in open("/proc/self/maps") if "/" in line}
 imported = {name: paths for name, paths in top(list(sys.modules)).items() if name not in loaded}
-print("\\n" + json.dumps({"loaded": loaded, "tried": tried, "imported": imported, "mapped": sorted(mapped)}))
+late = sorted(name for name in missed.names - tried if "." not in name)
+print("\\n" + json.dumps(
+    {"loaded": loaded, "tried": sorted(tried), "imported": imported, "missed": late, "mapped": sorted(mapped)}))
 """
+)
 _TESTS = """def test_passes(tmp_path, capfd, caplog, recwarn, monkeypatch, request):
     assert [1] == [1]
 
@@ -107,9 +116,9 @@ def session(
     """A session of pytest (of unittest, where there is none) over one test that passes and one that fails, then
     ``imports`` by name.
 
-    ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
-    ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end. ``compiled``: keep
-    the byte code of what lies below these folders (``byte_code.pack``)."""
+    ``loaded``, ``imported``: top-level modules and where they lie; ``tried``, ``missed``: those that were looked for in
+    vain; ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end.
+    ``compiled``: keep the byte code of what lies below these folders (``byte_code.pack``)."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

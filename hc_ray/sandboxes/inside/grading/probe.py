@@ -5,10 +5,11 @@ the nonce came with the order. Keys of the order: ``paths`` (members of the subm
 with what it names), ``removed``, ``workdir``, ``words`` (names in the tests that may be programs), ``search``,
 ``sourced``, ``modules_at``, ``libraries_at``, ``imports`` (as the tests' scripts spell them), ``lib`` and ``pure`` (the
 witness's and pytest's folder), ``env`` (what the tests get), ``session`` (whether to run one), ``mapped`` (files that
-one maps), ``deep`` (all, whatever ``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched
-image: ``programs``, ``pytest``, ``pythons`` and ``searched``, which are not looked up again), ``lent`` (whether python3
-finds the witness: else it is made to), ``compiled`` (folders beside the Pythons' own whose byte code a session keeps).
-The answer is ``blind.image.Image``. Standard library only."""
+one maps), ``deep`` (all, whatever ``paths`` are), ``known`` (of an earlier answer of this untouched image:
+``programs``, ``pytest``, ``pythons`` and ``searched``, which are not looked up again), ``ours`` (once a submission is
+in: the image's programs, no other is run), ``ldconfig`` (the one to run), ``lent`` (whether python3 finds the witness:
+else it is made to), ``compiled`` (folders beside the Pythons' own whose byte code a session keeps). The answer is
+``blind.image.Image``. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ import stat
 import subprocess
 import sys
 
+from hc_ray.sandboxes.inside import processes
 from hc_ray.sandboxes.inside.grading import interpreters, named, toolchains
 
 MYPY = False
@@ -42,8 +44,8 @@ links after so many lead nobody looks, and they are left behind."""
 
 def probe(order: dict[str, Any]) -> dict[str, Any]:
     """The answer to one order."""
-    if order.get("ldconfig"):
-        remember_libraries()
+    if ldconfig := order.get("ldconfig"):
+        remember_libraries(ldconfig)
     environment = {**os.environ, **order.get("env", {})}
     if paths := environment.get("PYTHONPATH"):  # as Pythons read it that start where the tests run
         paths = ":".join(posixpath.normpath(posixpath.join(order["workdir"], entry)) for entry in paths.split(":"))
@@ -60,8 +62,10 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         interpreters.lend([*pythons[0]["sites"], *pythons[0]["user"]], order["lib"])
     else:
         programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
-        source, facts = _python(order, environment)
-        pythons = [facts, *_other_pythons(programs, facts, environment)] if facts else []
+        ours = order.get("ours")
+        runs = programs if ours is None else {name: at for name, at in programs.items() if ours.get(name) == at}
+        source, facts = _python(order, environment, runs)
+        pythons = [facts, *_other_pythons(runs, facts, environment)] if facts else []
     every = [*order["paths"], *order.get("removed", ())]
     canonical = {path: real for path in every if (real := named.canonical_path(path)) != path}
     modules_at = [_filled(text, home, order["workdir"]) for text in order.get("modules_at", ())]
@@ -86,7 +90,8 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
     }
-    answer["searched"] = (known or {}).get("searched") or _searched(answer, environment)
+    asked = known or ({"searched": {}} if "ours" in order else {})
+    answer["searched"] = asked["searched"] if "searched" in asked else _searched(answer, environment)
     if order.get("deep") or _is_deep(order, canonical, answer, environment):
         answer |= _deep(order, exists, canonical, answer, environment)
     return answer
@@ -111,9 +116,11 @@ def _filled(text: str, home: str, workdir: str) -> str:
     return "" if "$" in text or "`" in text or "*" in text else posixpath.normpath(posixpath.join(workdir, text))
 
 
-def _python(order: dict[str, Any], environment: dict[str, str]) -> tuple[str, dict[str, Any] | None]:
-    """Where python3 gets pytest from, and what it says of itself."""
-    path = environment.get("PATH", os.defpath).split(":")
+def _python(
+    order: dict[str, Any], environment: dict[str, str], programs: dict[str, list[str]]
+) -> tuple[str, dict[str, Any] | None]:
+    """Where python3 gets pytest from, and what it says of itself, where it is one of ``programs``."""
+    path = environment.get("PATH", os.defpath).split(":") if "python3" in programs else []
     python = next((at for folder in path if named.is_program(at := f"{folder}/python3")), None)
     facts = interpreters.facts(python, environment) if python else None
     if facts is None:
@@ -255,16 +262,17 @@ def _text(path: str) -> str:
         return ""
 
 
-def remember_libraries() -> None:
+def remember_libraries(ldconfig: str) -> None:
     """Have the image's own ldconfig read the libraries anew, without making links: names that are new are found then.
-    Where there is none, or a file system is read-only, nothing changes."""
-    for program in ("/sbin/ldconfig.real", "/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        if os.access(program, os.X_OK):
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run([program, "-X"], capture_output=True, timeout=60, check=False)
-            return
+    Where a file system is read-only, nothing changes."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run([ldconfig, "-X"], capture_output=True, timeout=60, check=False)
 
 
 def main() -> None:
     order = json.load(sys.stdin)
-    sys.stdout.write(f"{order['nonce']} {json.dumps(probe(order))}\n")
+    processes.adopt_orphans()
+    answer = probe(order)
+    # Whatever was run of the image is dead before the tests come.
+    if not processes.kill_below(2.0, processes.reap, alone=False):
+        sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")

@@ -207,8 +207,8 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         from hc_ray.sandboxes.inside.grading import probe
 
         processes.adopt_orphans()
-        if asked.pop("ldconfig"):
-            probe.remember_libraries()
+        if ldconfig := asked.pop("ldconfig"):
+            probe.remember_libraries(ldconfig)
             end_all()
     for sites in order["sites"]:
         interpreters.lend(sites, order["lib"])
