@@ -4,6 +4,7 @@ import random
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from functools import partial
@@ -162,6 +163,14 @@ def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_
         (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')\n")
     assert interpreters.facts(sys.executable, {}) is not None
     assert interpreters.session(sys.executable, {}, []) is not None
+
+
+def test_a_session_obeys_no_settings_of_pytest_in_a_folder_above_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text("import os\nos._exit(1)\n")
+    env = {"PYTHONPATH": str(Path(pytest.__file__).parent.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    assert interpreters.session(sys.executable, env, []) is not None
 
 
 def _run_in(folder: Path, run: Any, command: list[str], **options: Any) -> Any:

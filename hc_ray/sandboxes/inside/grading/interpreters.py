@@ -70,7 +70,8 @@ except ImportError:
     import unittest
     unittest.main(module=None, argv=["unittest", "discover", sys.argv[1]], exit=False)
 else:
-    pytest.main(["-q", "-rA", "--color=yes", "-p", "no:cacheprovider", "--rootdir=" + sys.argv[1], sys.argv[1]])
+    alone = ["-c", "/dev/null", "--rootdir=" + sys.argv[1], "--confcutdir=" + sys.argv[1]]
+    pytest.main(["-q", "-rA", "--color=yes", "-p", "no:cacheprovider", *alone, sys.argv[1]])
 def top(names):
     found = {}
     for name in {name.partition(".")[0] for name in names}:
