@@ -139,6 +139,12 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
 
 
+def test_a_module_of_the_standard_library_is_the_candidate_s_to_write_where_a_test_names_its_file():
+    for path, tampered in {"/app/csv.py": (), "/app/argparse.py": ("/app/argparse.py",)}.items():  # pytest needs that
+        found = sorted_out(make_tar({path: "x"}), mentioned=Mentions(words=("csv.py", "argparse.py")))
+        assert found.tampered == tampered and not found.left_behind
+
+
 @pytest.mark.parametrize("path", [
     # Start-up files and hooks
     "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",

@@ -1,5 +1,6 @@
 """What the probe (``inside/grading/probe.py``) found in a grading sandbox, and whether two answers resolve alike."""
 
+from collections.abc import Collection
 from typing import Any
 
 from hc_ray.domain.runner_paths import RUNNER_LIB
@@ -116,10 +117,11 @@ class Image(Value):
         imported = [place for session in self.sessions for places in session.imported.values() for place in places]
         return found | {place for place in imported if any(place.startswith(f"{folder}/") for folder in ground)}
 
-    def standard(self) -> set[str]:
-        """Top-level modules with files that an empty session loads, or the tests from an interpreter's own library."""
+    def standard(self, named: Collection[str] = ()) -> set[str]:
+        """Top-level modules with files that an empty session loads, or the tests from an interpreter's own library,
+        unless their file is ``named``: that is the candidate's to write."""
         own = {folder for python in self.pythons for folder in python.stdlib}
-        imported = [one for session in self.sessions for one in session.imported.items()]
+        imported = [one for session in self.sessions for one in session.imported.items() if f"{one[0]}.py" not in named]
         found = {name for name, places in imported if any(place.rpartition("/")[0] in own for place in places)}
         return found | {name for session in self.sessions for name, places in session.loaded.items() if places}
 

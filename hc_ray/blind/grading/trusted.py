@@ -124,7 +124,7 @@ class _Sorter:
             ({**session.imported, **session.loaded}, session.loaded, python.order)
             for session, python in zip(image.sessions, image.pythons, strict=False)
         ]
-        self.standard = image.standard()
+        self.standard = image.standard(mentioned.words)
         missed = {*chain(*(session.missed for session in image.sessions))}.difference(mentioned.words)
         self.tried = missed.union(*(session.tried for session in image.sessions))
 
