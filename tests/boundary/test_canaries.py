@@ -217,7 +217,7 @@ def test_an_archive_that_is_made_to_take_hours_or_all_memory_takes_neither(archi
     try:
         for stream in archive_scan.streams(archive):
             stream.read()
-        assert time.thread_time() - began < 2.0
+        assert time.thread_time() - began < 10
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (before, most))
