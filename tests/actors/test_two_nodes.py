@@ -71,7 +71,7 @@ def freed(node, told):
     return before.get(node, 0), crew.free(cluster.SANDBOX)[node]
 
 async def stand(actors):
-    nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
+    nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 180)
     return nodes, await actors[0].priority()
 
 def of_another_driver(address):
@@ -134,7 +134,7 @@ def told(tmp_path_factory):
     environment = {**os.environ, **own}
     environment.pop("RAY_ADDRESS", None)
     try:
-        done = ran(sys.executable, "-c", SCRIPT, f"{home}/stopped", timeout=180, env=environment)
+        done = ran(sys.executable, "-c", SCRIPT, f"{home}/stopped", timeout=500, env=environment)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-3000:]
