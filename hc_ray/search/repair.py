@@ -87,7 +87,7 @@ def _code(test: SelfTest) -> str:
         unread += more
     told = ""
     for title, nodes in {"The test": body, "What it uses": used}.items():
-        code = "\n".join(dict.fromkeys(map(ast.unparse, nodes)))[:_CODE_LENGTH]
+        code = "\n".join(map(ast.unparse, nodes))[:_CODE_LENGTH]
         told += f"\n  {title}:\n" + textwrap.indent(code, "    ") if code else ""
     return told
 

@@ -5,9 +5,8 @@ own ``python3``, commands by ``sh -c``, C programs by ``cc``, checks by pytest.
 
 Each test is run ``repeats`` times, in its own child process, against the workdir exactly as the candidate left it, plus
 the test's own files: what a test changed there, or of files elsewhere that tests name, is put back from a private copy
-before the next one. (In place, because
-scripts name their files by absolute paths.) The report is JSON lines on the standard output that this process was
-started with, a pipe that no child inherits; the tests write to standard error."""
+before the next one. (In place, because scripts name their files by absolute paths.) The report is JSON lines on the
+standard output that this process was started with, a pipe that no child inherits; the tests write to standard error."""
 # Started for every suite: what is slow to import (typing, tempfile, pytest) is left out, or imported where needed.
 
 from __future__ import annotations
