@@ -13,7 +13,7 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.engines.remote import TOO_LONG, VERSION, Again, RemoteModel, retry_after
-from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, request_of, sampling_fields, text_of
+from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, count_of, request_of, sampling_fields, text_of
 
 POOL = 4
 """Connections of one HTTP client."""
@@ -152,9 +152,9 @@ class HttpModel(RemoteModel[Clients]):
                 text=text_of(data),
                 tool_calls=calls_of(data),
                 reasoning=str(message.get("reasoning_content") or message.get("reasoning") or ""),
-                prompt_tokens=usage.get("prompt_tokens"),
-                cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
-                completion_tokens=usage.get("completion_tokens"),
+                prompt_tokens=count_of(usage, "prompt_tokens"),
+                cached_tokens=count_of(usage.get("prompt_tokens_details") or {}, "cached_tokens"),
+                completion_tokens=count_of(usage, "completion_tokens"),
                 finish_reason=choice.get("finish_reason"),
                 seconds=seconds,
             )

@@ -79,4 +79,12 @@ def text_of(data: dict[str, Any] | None) -> str:
     """The text of an answer's first choice. Raises ``KeyError``, ``IndexError`` or ``TypeError`` where it has none."""
     choice = (data or {})["choices"][0]
     said = choice["message"].get("content") if "message" in choice else choice["text"]
+    if isinstance(said, list):  # parts, of which some servers send one for thoughts and one for text
+        return "".join(part["text"] for part in said if part.get("type") == "text")
     return said or ""
+
+
+def count_of(usage: dict[str, Any], field: str) -> int | None:
+    """Tokens that a server says it counted; None where it says none, or what can be no count."""
+    said = usage.get(field)
+    return said if isinstance(said, int) and said >= 0 else None

@@ -21,6 +21,7 @@ from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
 from hc_ray.engines.spread import Seats, Spread
+from hc_ray.engines.wire import count_of, text_of
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
 from hc_ray_actors.engine import capabilities_of
@@ -141,6 +142,17 @@ async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero_and_has
         assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
         with pytest.raises(EngineError, match="reports no token counts"):
             await find_knee(model, levels=(1,), seconds=0.05)
+
+
+@pytest.mark.parametrize(("said", "meant"), [(7, 7), (0, 0), (-1, None), ("7", None), (None, None)])
+def test_a_count_that_can_be_none_is_unknown(said, meant):
+    assert count_of({"prompt_tokens": said}, "prompt_tokens") == meant
+
+
+def test_of_an_answer_in_parts_the_text_counts_and_the_thoughts_do_not():
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "def f("},
+             {"type": "text", "text": "): pass"}]  # fmt: skip
+    assert text_of({"choices": [{"message": {"content": parts}}]}) == "def f(): pass"
 
 
 async def test_the_key_is_sent_and_shown_nowhere():
