@@ -115,7 +115,7 @@ class Leader:
         os.close(go)
         survivors = 0
         if timed_out := self._wait(deadline):
-            survivors = processes.kill_below(self.kill_seconds, self.reap)
+            survivors = processes.kill_below(self.kill_seconds, self.reap, alone=True)
             self.turn(0)
         code = None if timed_out or self.status is None else os.waitstatus_to_exitcode(self.status)
         return code if code is None or code >= 0 else 128 - code, timed_out, survivors

@@ -125,9 +125,10 @@ def write_all(file: int, data: bytes | bytearray) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool = True) -> int:
+def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool) -> int:
     """End everything below this process; how many are left after ``seconds``. ``reap`` collects the dead. ``alone``:
-    all that can be seen belongs to this sandbox."""
+    all that can be seen belongs to this sandbox. It may then be stopped as a whole, which outside of one would be
+    the whole machine."""
     until = time.monotonic() + seconds
     while True:
         below, crowd = _stop_below(until, alone)
@@ -136,6 +137,8 @@ def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool = True
         if crowd:
             _signal(-1, signal.SIGCONT)
         time.sleep(0.002)
+        if crowd:  # a child that was being forked at the first call can have kept the stop that its parent was rid of
+            _signal(-1, signal.SIGCONT)
         reap()
         left = len(descendants(os.getpid()))
         if left == 0 or time.monotonic() >= until:

@@ -80,7 +80,7 @@ class GradingLeader(Leader):
         """The exit code, and whether the time was up. All that was started is dead then, daemons that left their
         session too, so that nobody rewrites a reward file while it is read."""
         code, timed_out, _ = self.lead()
-        processes.kill_below(self.kill_seconds, self.reap)
+        processes.kill_below(self.kill_seconds, self.reap, alone=True)
         until = time.monotonic() + DRAIN_SECONDS
         while self.watch.turn(0) and time.monotonic() < until:  # what is still in the pipes
             pass

@@ -127,7 +127,7 @@ def settle() -> None:
 
 def end_all() -> None:
     """End whatever was started here: it bears the mark, and who lives on with it could trace the tests."""
-    if processes.kill_below(grade.GradingLeader.kill_seconds, processes.reap):
+    if processes.kill_below(grade.GradingLeader.kill_seconds, processes.reap, alone=True):
         raise OSError(errno.EBUSY, "what was started here does not end")
 
 
