@@ -134,10 +134,8 @@ def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool) -> in
         below, crowd = _stop_below(until, alone)
         for process in below:
             _signal(process, signal.SIGKILL)
-        if crowd:
-            _signal(-1, signal.SIGCONT)
         time.sleep(0.002)
-        if crowd:  # a child that was being forked at the first call can have kept the stop that its parent was rid of
+        if crowd:  # not at once: a child that is being forked would keep the stop that its parent is rid of
             _signal(-1, signal.SIGCONT)
         reap()
         left = len(descendants(os.getpid()))
