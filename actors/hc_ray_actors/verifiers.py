@@ -32,7 +32,7 @@ from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
-from hc_ray.domain.waiting import result_of
+from hc_ray.domain.waiting import Once
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
@@ -67,7 +67,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         self._share = max(1, slots - 1)
         """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
         self._shares: dict[str, asyncio.Semaphore] = {}
-        self._controls: dict[str, asyncio.Task[Verdict]] = {}
+        self._controls = Once[Verdict]()
         self._own_places: dict[str, SandboxPlace] = {}
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
@@ -123,20 +123,14 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
-        if task.digest not in self._controls:
-            self._controls[task.digest] = asyncio.ensure_future(self._control(task))
-        return await result_of(self._controls[task.digest])
+        return await self._controls.obtain(task.digest, lambda: self._control(task))
 
     async def _control(self, task: Task) -> Verdict:
-        verdict = None
-        try:
-            async with self._slot(task):
-                verdict = await _oracle.control(task, cache=self._sealed / "controls", **self._terms(task))
-            return verdict
-        finally:
-            if verdict is None or verdict.passed is False:
-                # It broke or failed, and is not the last word: whoever asks again has it looked at again.
-                del self._controls[task.digest]
+        async with self._slot(task):
+            verdict = await _oracle.control(task, cache=self._sealed / "controls", **self._terms(task))
+        if verdict.passed is False:  # not the last word: whoever asks again has it looked at again
+            self._controls.forget(task.digest)
+        return verdict
 
     def _own_place(self, task: Task) -> SandboxPlace:
         """Sandboxes of the image that the task's verifier brings."""

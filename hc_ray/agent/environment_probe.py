@@ -16,7 +16,7 @@ from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import FULL_PATH, Task
 from hc_ray.domain.value import digest_of
-from hc_ray.domain.waiting import result_of
+from hc_ray.domain.waiting import Once
 from hc_ray.spec.files import without_addresses
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
@@ -39,20 +39,15 @@ class Looks:
         """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""
         self._first: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Held until one of the environments of these variables has told what they share: the others wait for that."""
-        self._views: dict[str, asyncio.Task[tuple[EnvironmentView, str]]] = {}
+        self._views = Once[tuple[EnvironmentView, str]](_KEPT)
         """What was seen, and the workdir, by the task's digest."""
 
     async def around(self, spec: Spec, task: Task) -> Spec:
         """The spec with what the untouched environment holds. A look that failed fails those who waited for it; the
         next one who asks looks again."""
-        look = self._views.pop(task.digest, None)
-        if look is None or (look.done() and (look.cancelled() or look.exception())):
-            look = asyncio.get_running_loop().create_task(self._look(spec, task), context=Context())
-            look.add_done_callback(lambda seen: seen.cancelled() or seen.exception())  # whoever waits is told
-        self._views[task.digest] = look  # the last used stand last
-        for old in [digest for digest, seen in self._views.items() if seen.done()][:-_KEPT]:
-            del self._views[old]
-        view, workdir = await result_of(look)
+        view, workdir = await self._views.obtain(
+            task.digest, lambda: asyncio.get_running_loop().create_task(self._look(spec, task), context=Context())
+        )
         if not spec.workdir:  # only the image knew it: what the instruction names lies elsewhere than read
             spec = read_spec(spec.instruction, task.environment.placed(workdir))
         return spec.with_snapshot(view)

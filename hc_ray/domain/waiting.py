@@ -1,7 +1,8 @@
 """Waiting for work that others wait for, too."""
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -12,3 +13,29 @@ async def result_of(work: "asyncio.Future[Result]") -> Result:
     if not work.done():  # one that is may be of another loop
         await asyncio.wait([work])
     return work.result()
+
+
+class Once(Generic[Result]):
+    """Work that is done once for all who ask for it by the same key; who comes while it is under way waits for it. A
+    failure is raised to those who wait; the next one who asks has it done anew."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """``most``: what has ended and was used longest ago is forgotten where there is more; None: nothing is."""
+        self._most = most
+        self._works: dict[Hashable, asyncio.Future[Result]] = {}
+
+    async def obtain(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
+        """What ``make`` came to, for whoever asked first; it goes on where that one is cancelled."""
+        work = self._works.pop(key, None)
+        if work is None or (work.done() and (work.cancelled() or work.exception() is not None)):
+            work = asyncio.ensure_future(make())
+            work.add_done_callback(lambda made: made.cancelled() or made.exception())  # nobody may wait any more
+        self._works[key] = work  # the last used stand last
+        spare = 0 if self._most is None else max(0, len(self._works) - self._most)
+        for old in [one for one, made in self._works.items() if made.done()][:spare]:
+            del self._works[old]
+        return await result_of(work)
+
+    def forget(self, key: Hashable) -> None:
+        """Who asks next has it done anew."""
+        self._works.pop(key, None)

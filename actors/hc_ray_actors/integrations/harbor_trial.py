@@ -17,6 +17,7 @@ from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import changed, digest_of, readable_json
+from hc_ray.domain.waiting import Once
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.search.orchestrate import Silence, solve
 from hc_ray.search.trial_outcome import TrialOutcome
@@ -53,15 +54,13 @@ class _Roles:
     """The models of a config, each server looked at once in a process, however many trials it runs."""
 
     def __init__(self) -> None:
-        self._planned: dict[str, asyncio.Task[tuple[PlannedConfig, dict[RoleName, RoleModel]]]] = {}
+        self._planned = Once[tuple[PlannedConfig, dict[RoleName, RoleModel]]]()
         self._opened = contextlib.AsyncExitStack()
         """Engines, as long as Harbor's event loop lives."""
 
     async def of(self, config: SweepConfig, spent: "Spent") -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:
         key = digest_of(config.model_dump(mode="json"))
-        if key not in self._planned or (self._planned[key].done() and self._planned[key].exception()):
-            self._planned[key] = asyncio.ensure_future(self.look(config))
-        one, roles = await asyncio.shield(self._planned[key])
+        one, roles = await self._planned.obtain(key, lambda: self.look(config))
         return one, {role: spent.counted(role, asked) for role, asked in roles.items()}
 
     async def look(self, config: SweepConfig) -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:

@@ -13,7 +13,7 @@ from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.credentials import of_stores
 from hc_ray.domain.task import Task
-from hc_ray.domain.waiting import result_of
+from hc_ray.domain.waiting import Once
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.engine import model_of
@@ -37,7 +37,7 @@ class Deliveries:
         self._public, self._sealed = Path(public_root), Path(sealed_root)
         self._digests = [task.digest for task in tasks]
         self._key = sealed_box.new_key()
-        self._stored: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._stored = Once[Any]()
 
     async def to_sandboxes(self, actor: Any) -> None:
         """Give a node's sandboxes the public tasks that it lacks. Raises ``SandboxError`` where it cannot keep them."""
@@ -64,13 +64,8 @@ class Deliveries:
         return await self._once("public", digest, lambda: pack(self._public, digest))
 
     async def _once(self, part: str, digest: str, pack: Callable[[], bytes]) -> Any:
-        """A reference to what ``pack`` made of the task, for whoever asks first and for all others. What failed is made
-        anew for who asks next."""
-        made = self._stored.get((part, digest))
-        if made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
-            stored = asyncio.to_thread(lambda: self._cluster.put(pack()))
-            self._stored[part, digest] = asyncio.ensure_future(stored)
-        return await result_of(self._stored[part, digest])
+        """A reference to what ``pack`` made of the task."""
+        return await self._stored.obtain((part, digest), lambda: asyncio.to_thread(lambda: self._cluster.put(pack())))
 
 
 async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) -> None:
