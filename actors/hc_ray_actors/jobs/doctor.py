@@ -33,16 +33,19 @@ def examine() -> list[Finding]:
     """Check everything that a sweep needs; each check tries the real thing instead of reading a version string."""
     from hc_ray.engines.catalogue import catalogue
 
+    data_root()  # who has no home is asked to name a folder, and no more
     return [
-        _python(),
+        _tried(
+            "platform", _python, "hc-ray runs on Linux with Python 3.11 or later (macOS and Windows: Docker or WSL)"
+        ),
         _tried("home", _home, "set HC_RAY_HOME to a folder you can write to"),
         _tried("runner", _runner, "install hc-ray again"),
         *(_tried(backend, partial(_sandbox, backend)) for backend in BACKENDS),
         _tried("sandbox auto", _auto),
         *(_tried(f"{MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
         _tried("ray", _cluster),  # what is wrong with a cluster says its own remedy
-        _leftovers(),
-        _disk(),
+        _tried("leftovers", _leftovers, "hc-ray clean"),
+        _tried("disk", _disk, "free at least 2 GiB"),
     ]
 
 
@@ -64,15 +67,18 @@ def _tried(name: str, look: Callable[[], str], remedy: str = "") -> Finding:
         return Finding(name=name, ok=False, says=says, remedy=own.strip() or remedy)
 
 
-def _python() -> Finding:
-    ok = sys.version_info >= (3, 11) and platform.system() == "Linux"
-    return Finding(
-        name="platform",
-        ok=ok,
-        says=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores, {'root' if os.geteuid() == 0 else 'not root'}",
-        remedy="" if ok else "hc-ray runs on Linux with Python 3.11 or later (macOS and Windows: inside Docker or WSL)",
+def _found(says: str, *, fault: bool) -> str:
+    if fault:
+        raise PlatformError(says)
+    return says
+
+
+def _python() -> str:
+    says = (
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores, {'root' if os.geteuid() == 0 else 'not root'}"
     )
+    return _found(says, fault=sys.version_info < (3, 11) or platform.system() != "Linux")
 
 
 def _home() -> str:
@@ -126,23 +132,17 @@ def _cluster() -> str:
     return f"cluster at {address}" if address else "no cluster is running; sweeps start a local one"
 
 
-def _leftovers() -> Finding:
+def _leftovers() -> str:
     found = len(clean(dry=True).removed)
-    says = f"{found or 'none'} of hc-ray processes that died"
-    return Finding(name="leftovers", ok=not found, says=says, remedy="hc-ray clean" if found else "")
+    return _found(f"{found or 'none'} of hc-ray processes that died", fault=found > 0)
 
 
-def _disk() -> Finding:
+def _disk() -> str:
     root = data_root()
     while not root.exists():
         root = root.parent
     free = shutil.disk_usage(root).free / (1 << 30)
-    return Finding(
-        name="disk",
-        ok=free > 2,
-        says=f"{free:.1f} GiB free below {root}",
-        remedy="" if free > 2 else "free at least 2 GiB",
-    )
+    return _found(f"{free:.1f} GiB free below {root}", fault=free <= 2)
 
 
 class Cleaned(Value):
