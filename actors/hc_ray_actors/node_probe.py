@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import hc_ray
-from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
@@ -20,16 +19,6 @@ from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray.sandboxes.runner_build import runner_digest
 from hc_ray_actors.backends import Backends, open_place
-
-
-class SlotSeconds(NamedTuple):
-    """What became of slots since the last account."""
-
-    seconds: float
-    busy: float
-    """Seconds of slots in use."""
-    queued: float
-    """Seconds of those who waited for one."""
 
 
 class Slots:
@@ -56,12 +45,12 @@ class Slots:
             self._settle(busy=-1)
             self._free.release()
 
-    def account(self) -> SlotSeconds:
-        """Since the last call."""
+    def account(self) -> dict[str, float]:
+        """What became of them since the last call, as in ``events.SlotUse``."""
         self._settle()
-        told = SlotSeconds(round(self._seconds, 3), round(self._busy_seconds, 3), round(self._queued_seconds, 3))
+        told = {"seconds": self._seconds, "busy": self._busy_seconds, "queued": self._queued_seconds}
         self._seconds = self._busy_seconds = self._queued_seconds = 0.0
-        return told
+        return {name: round(spent, 3) for name, spent in told.items()}
 
     def _settle(self, *, busy: int = 0, waiting: int = 0) -> None:
         now = self._now()
@@ -163,7 +152,7 @@ class SandboxActor:
         """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
         return await asyncio.to_thread(fault_here, self._backend)
 
-    async def use(self) -> SlotSeconds:
+    async def use(self) -> dict[str, float]:
         """What became of its slots since the last call."""
         return self._slots.account()
 
@@ -174,18 +163,21 @@ class SandboxActor:
         """The task's image, if it is here; None where the backend has no images."""
         return await self._place.images.held(task) if isinstance(self._place, HasImages) else None
 
+    @property
+    def _images(self) -> Exchange:
+        """Asked for only where ``image`` has told of one."""
+        assert isinstance(self._place, HasImages)
+        return self._place.images
+
     async def take_image(self, task: Task, image: ImageFacts, source: Any) -> None:
         """Have this image for a task, from its registry or from another node's actor. Raises ``SandboxError``."""
-        if isinstance(self._place, HasImages):
-            await self._place.images.take(task, image, source)
+        await self._images.take(task, image, source)
 
     async def begin_export(self, image: str, skip: int) -> int:
-        if not isinstance(self._place, HasImages):
-            raise SandboxError("this node's sandboxes have no images")
-        return await self._place.images.begin_export(image, skip)
+        return await self._images.begin_export(image, skip)
 
     async def export_part(self, number: int) -> bytes:
-        return await self._place.images.export_part(number) if isinstance(self._place, HasImages) else b""
+        return await self._images.export_part(number)
 
     async def keep_from(self, away: Sequence[str]) -> None:
         """The cluster's addresses, which no sandbox may reach that has a network."""

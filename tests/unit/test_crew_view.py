@@ -77,11 +77,11 @@ async def test_slots_are_accounted_for_by_the_clock():
     tasks = [asyncio.ensure_future(work()) for _ in range(2)]
     await first.wait()
     time[0] = 4.0
-    assert slots.account() == (4.0, 4.0, 4.0)
+    assert slots.account() == {"seconds": 4.0, "busy": 4.0, "queued": 4.0}
     ends.set()
     await asyncio.gather(*tasks)
     time[0] = 6.0
-    assert slots.account() == (2.0, 0.0, 0.0)
+    assert slots.account() == {"seconds": 2.0, "busy": 0.0, "queued": 0.0}
 
 
 async def test_who_gives_up_waiting_for_a_slot_leaves_it_to_others():

@@ -209,13 +209,9 @@ class Journeys:
         keeps_output = self._keeps_output(task)
 
         def graded() -> Awaitable[Any]:
-            if submission is None:
-                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output, solve))
-            else:
-                work = self._crew.verify_near(
-                    task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output)
-                )
-            return slot.during(work)
+            return slot.during(self._crew.verify_near(
+                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, solve)
+            ))  # fmt: skip
 
         once = submission is not None and submission.living is not None
         verdict = await self._persist("grade", record, slot, graded, once=once)

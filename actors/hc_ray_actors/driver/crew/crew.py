@@ -83,11 +83,11 @@ class Crew:
         return await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
 
     async def verify_near(
-        self, task: Task, submission: Submission, work: Callable[[Any, Submission], Awaitable[T]]
+        self, task: Task, submission: Submission | None, work: Callable[[Any, Submission | None], Awaitable[T]]
     ) -> T:
-        """As ``verify``, of a submission; one that still lives goes to the verifier of its node. Raises
+        """As ``verify``, of what was handed in; one that still lives goes to the verifier of its node. Raises
         ``InfrastructureError`` where that node has none."""
-        if submission.living is None:
+        if submission is None or submission.living is None:
             return await self.verify(task, lambda actor: work(actor, submission))
         node, ticket = given_by(submission.living)
         known = submission.model_copy(update={"living": ticket})
@@ -135,7 +135,7 @@ class Crew:
                     used = await post.actor.use()
             except Exception:  # it is dead or away, and a trial will find out
                 return
-            self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
+            self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used))
 
         while True:
             with contextlib.suppress(Exception):  # the head is busy: the next look tells
