@@ -217,58 +217,53 @@ def _change(record: Record) -> Data:
             "why": decision.why if decision else None, **evidence}  # fmt: skip
 
 
-class ClimbTracking:
-    """Tells MLflow of a climb between its sweeps, which wait for it: the share of time that this takes is bounded. What
-    is passed over is told with what comes next."""
+@contextlib.contextmanager
+def told(
+    uri: str | None, out: str, *, cluster: Cluster, sealed_root: str, note: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
+    """A climb that MLflow is told of meanwhile. Yields what is to be called when there is something new: the climb's
+    sweeps wait for it, so the share of time that it takes is bounded, and what is passed over is told with what comes
+    next. ``sealed_root``: nothing is told in which a canary of it stands (``LeakError``). ``note`` hears what went
+    wrong."""
+    if uri is None:
+        yield lambda: None
+        return
+    tracker = cluster.spawn(Tracker, uri, absolute(out), node=cluster.here)  # where its database is
+    ready = cluster.where == "in-process"  # else a process of its own, whose priority may be lowered
+    start, spent = time.monotonic(), 0.0
 
-    def __init__(self, uri: str, out: str, *, cluster: Cluster, sealed_root: str, note: Callable[[str], None]) -> None:
-        """``sealed_root``: nothing is told in which a canary of it stands. ``note`` hears what went wrong."""
-        self._out, self._sealed_root, self._note = out, sealed_root, note
-        self._tracker = cluster.spawn(Tracker, uri, absolute(out), node=cluster.here)  # where its database is
-        self._ready = cluster.where == "in-process"  # else a process of its own, whose priority may be lowered
-        self._began, self._spent = time.monotonic(), 0.0
+    async def update(status: Status) -> None:
+        nonlocal ready
+        story = climb_story(out, whole=status == "FINISHED")
+        if verifiers.leaks(sealed_root, [story.model_dump_json().encode()]):
+            raise LeakError(
+                "the climb's folder contains a canary from sealed files; it is not told, and the climb stops"
+            )
+        if not ready:
+            await give_keys(tracker, stores=True)
+            await tracker.prepare()
+            ready = True
+        await tracker.tell(story, status)
 
-    def tell(self, status: Status = "RUNNING") -> None:
-        """The climb has something new to tell, or has ended. Raises ``LeakError`` where a canary was found."""
+    def tell(status: Status = "RUNNING") -> None:
+        nonlocal spent
         began = time.monotonic()
-        if status == "RUNNING" and self._spent > PATIENCE + SHARE * (began - self._began):
+        if status == "RUNNING" and spent > PATIENCE + SHARE * (began - start):
             return
         try:
             limit = {"RUNNING": WAIT, "KILLED": PATIENCE}.get(status, LONGEST)
-            asyncio.run(asyncio.wait_for(self._tell(status), limit))
+            asyncio.run(asyncio.wait_for(update(status), limit))
         except LeakError:
             raise
         except Exception as fault:  # the climb's folder is the truth, and can be exported
             if status != "RUNNING":
                 says = str(fault) or "no answer in time"
-                self._note(scrub(f"MLflow was not told: {says}; to export: hc-ray export mlflow {self._out}"))
-        self._spent += time.monotonic() - began
+                note(scrub(f"MLflow was not told: {says}; to export: hc-ray export mlflow {out}"))
+        spent += time.monotonic() - began
 
-    async def _tell(self, status: Status) -> None:
-        story = climb_story(self._out, whole=status == "FINISHED")
-        if verifiers.leaks(self._sealed_root, [story.model_dump_json().encode()]):
-            raise LeakError(
-                "the climb's folder contains a canary from sealed files; it is not told, and the climb stops"
-            )
-        if not self._ready:
-            await give_keys(self._tracker, stores=True)
-            await self._tracker.prepare()
-            self._ready = True
-        await self._tracker.tell(story, status)
-
-
-@contextlib.contextmanager
-def told(
-    uri: str | None, out: str, *, cluster: Cluster, sealed_root: str, note: Callable[[str], None]
-) -> Iterator[Callable[[], None]]:
-    """A climb that MLflow is told of meanwhile; yields what is to be called when there is something new."""
-    if uri is None:
-        yield lambda: None
-        return
-    tracking = ClimbTracking(uri, out, cluster=cluster, sealed_root=sealed_root, note=note)
     try:
-        yield tracking.tell
+        yield tell
     except BaseException:
-        tracking.tell("KILLED")
+        tell("KILLED")
         raise
-    tracking.tell("FINISHED")
+    tell("FINISHED")
