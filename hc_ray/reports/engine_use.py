@@ -1,12 +1,12 @@
 """How well a sweep used its engines: tokens over what they can do at their knee, what free slots waited for, and who
 used the processors. From the journal's ``engine_use`` and ``processor_use`` events and the speed in ``sweep.json``."""
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.events import OWN, RAY_INSIDE
+from hc_ray.domain.journal import events_of
 from hc_ray.domain.ports import Store
 
 WAITED = {
@@ -42,18 +42,6 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
         full = [account for account in own if until is None or account["at"] <= until] or own
         engines.append(_figures(name, full, own[len(full) :], sweep.get("speeds") or {}))
     return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
-
-
-def events_of(store: Store, *signs: bytes) -> Iterator[dict[str, Any]]:
-    """The journal's events in whose lines one of these stands: a large sweep has millions of others. Half a line is
-    passed over."""
-    for path in store.list("events"):
-        for line in store.read(path).splitlines():
-            if any(sign in line for sign in signs):
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    continue
 
 
 def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | None:

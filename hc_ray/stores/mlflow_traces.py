@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hc_ray.domain.journal import events_of
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import Value
 from hc_ray.stores.mlflow_story import milliseconds
@@ -31,18 +32,11 @@ class Span(Value):
 def turns_of(store: Store, where: str = "") -> Mapping[str, Turns]:
     """By trial of the sweep in the folder ``where``; of a trial that began anew the later times count."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    for path in store.list(f"{where}events"):
-        for line in store.read(path).splitlines():
-            if b'"action"' not in line:
-                continue
-            try:
-                event = json.loads(line)
-            except ValueError:  # half of one
-                continue
-            if event["name"] == "suite":
-                found[event["trial"]]["testgen"] = event["at"]
-            elif event["name"] == "round":
-                found[event["trial"]][f"c{event['detail']['number']}"] = event["at"]
+    for event in events_of(store, b'"action"', where=where):
+        if event["name"] == "suite":
+            found[event["trial"]]["testgen"] = event["at"]
+        elif event["name"] == "round":
+            found[event["trial"]][f"c{event['detail']['number']}"] = event["at"]
     return found
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
+from hc_ray.domain.journal import events_of
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import PassMatrix, SelfTest
 from hc_ray.domain.value import Value
-from hc_ray.reports.engine_use import events_of
 from hc_ray.search.loop_agents import DISPUTED, doubted
 from hc_ray.search.pool import Pool
 from hc_ray.search.selection import deciding
