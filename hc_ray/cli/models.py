@@ -1,10 +1,11 @@
 """``models list|pull`` and ``engine bench``: the model catalogue, and the measurement of an engine and its model."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from hc_ray.cli.options import Given, Json, Set, answer, config_from, print_json, takes, words_beside
+from hc_ray.cli.options import Given, Json, Set, answer, config_from, takes, words_beside
 from hc_ray.reports.page import Section
 
 
@@ -56,27 +57,22 @@ def bench(
 
     with words_beside(as_json):
         measured: dict[str, Any] = bench_engine(settings.engine, forms=profile, save=save, tell=say)
-        if profile:
-            _show_forms(measured)
-    if as_json:
-        print_json(measured)
+    answer(as_json, measured, *(_forms(measured) if profile else ()))
 
 
-def _show_forms(measured: dict[str, Any]) -> None:
-    from hc_ray.reports.terminal import say, table
-
+def _forms(measured: dict[str, Any]) -> Iterator[Section | str]:
     numbers = ("answers", "readable", "right", "tokens per right one")
-    rows = []
-    for one in measured["figures"]:
-        each = f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-"
-        rows.append((one["form"], one["answers"], one["read"], one["right"], each))
-    table(("form of actions", *numbers), rows, numbers=numbers)
+    rows = [
+        (one["form"], one["answers"], one["read"], one["right"],
+         f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-")
+        for one in measured["figures"]
+    ]  # fmt: skip
+    yield Section("", ("form of actions", *numbers), rows, numbers=numbers)
     for key, found in measured["differences"].items():
         if found["delta"] is not None:
             span = f"{found['delta']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f}, p {found['p']:.2f})"
-            say(f"# {key}: share of right ones, the other form against the default: {span}")
-    say("# for a profile's `settings`, or as --set KEY=VALUE:")
-    for key, value in measured["settings"].items():
-        say(f"{key}: {value}")
+            yield f"# {key}: share of right ones, the other form against the default: {span}"
+    yield "# for a profile's `settings`, or as --set KEY=VALUE:"
+    yield from (f"{key}: {value}" for key, value in measured["settings"].items())
     if measured["saved"]:
-        say(f"saved: {measured['saved']}")
+        yield f"saved: {measured['saved']}"

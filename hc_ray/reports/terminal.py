@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, Literal
 
 from rich.console import Console, ConsoleRenderable, Group, RenderableType
@@ -55,7 +55,7 @@ def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = No
     _console(stream).print(Text(printable(text), style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[str]) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
     grid, console, cells = _grid(columns, numbers), _console(), [[_cell(value) for value in row] for row in rows]
     for row in cells:
@@ -87,7 +87,7 @@ def _tell(section: Section) -> None:
                 del wide[column]
         shown = [place for place, column in enumerate(section.columns) if column in wide]
         rows = [[row[place] for place in shown] for row in section.rows]
-        table([section.columns[place] for place in shown], rows, numbers=section.numbers)
+        _table([section.columns[place] for place in shown], rows, section.numbers)
         if left := [column for column in section.columns if column not in wide]:
             say(f"left out for want of room: {', '.join(left)}", style="dim")
     for note in section.after:

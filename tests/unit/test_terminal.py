@@ -9,7 +9,7 @@ from hc_ray.domain import events
 from hc_ray.reports import terminal
 from hc_ray.reports.page import Section, printable
 from hc_ray.reports.progress import SweepState, clock
-from hc_ray.reports.terminal import Progress, say, table, tell, waiting
+from hc_ray.reports.terminal import Progress, say, tell, waiting
 from tests.fakes.screen import drawn, said
 
 
@@ -236,7 +236,7 @@ def test_a_table_without_room_leaves_out_its_spare_columns_from_the_last_on_and_
 def test_an_interval_stands_on_one_line_beside_a_text_that_folds(monkeypatch):
     monkeypatch.setattr(terminal, "PLAIN_WIDTH", 53)
     rows = [("hc", "wide: temperatures=[0.7,0.9], samples=8", "0.50 [0.22, 0.78]", "not measured")]
-    lines = said(table, ("agent", "config", "blind pass", "self-test pass"), rows).splitlines()
+    lines = said(tell, Section("", ("agent", "config", "blind pass", "self-test pass"), rows)).splitlines()
     assert "0.50 [0.22, 0.78]" in lines[1] and "not measured" in lines[1] and "samples=8" in lines[-1]
     assert max(map(len, lines)) <= 53
 
@@ -248,6 +248,6 @@ def test_durations_read_well(seconds: float, text: str) -> None:
 
 def test_what_a_model_wrote_cannot_command_the_terminal() -> None:
     evil = "a\x1b]0;title\x07b\x9b31mc\rd\x7f\u202ee"
-    shown = said(say, evil) + said(table, ("x",), [(evil,)])
+    shown = said(say, evil) + said(tell, Section("", ("x",), [(evil,)]))
     assert not set("\x1b\x07\x9b\r\x7f\u202e") & set(shown) and shown.count("␛]0;title␇b") == 2
     assert printable("one\r\n\ttwo é 漢") == "one\n\ttwo é 漢"
