@@ -194,10 +194,6 @@ class SweepStore:
             found = self._fs.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True, recursive=True))
             yield from (info for info in found if info.is_file)
 
-    def finished(self) -> set[str]:
-        """Names of the trials that have a result."""
-        return self.holding("result.json")
-
     def holding(self, name: str) -> set[str]:
         """Names of the trials whose folder holds a file ``name`` with something in it. One look at each folder, no file
         is read: 100,000 trials in seconds."""

@@ -260,7 +260,7 @@ async def test_a_commit_and_the_journal_do_not_keep_the_event_loop_waiting_and_a
     asyncio.get_running_loop().call_later(0.1, store.go.set)
     with pytest.raises(asyncio.CancelledError):
         await commit
-    assert store.finished() == {"t__1"}
+    assert store.holding("result.json") == {"t__1"}
     journal.flush()
     assert len(store.list("events")) == 2
 
@@ -280,7 +280,7 @@ def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_w
     store = _store(tmp_path)
     store.write("trials/a__1/config.json", b"{}")
     store.write("trials/b__2/result.json", b"{}")
-    assert store.finished() == {"b__2"}
+    assert store.holding("result.json") == {"b__2"}
     (tmp_path / "out" / "trials" / "b__2" / "x.json.7.tmp").write_bytes(b"")
     assert store.list("trials") == ["trials/a__1/config.json", "trials/b__2/result.json"]
     for path in ("../x", "/etc/passwd", "a/../../x"):

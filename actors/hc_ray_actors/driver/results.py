@@ -150,7 +150,7 @@ BATCH = 4_000
 def write_tables(store: SweepStore, trials: Sequence[Mapping[str, Any]]) -> None:
     """Write every table. ``trials`` are the report's rows."""
     store.write("tables/trials.parquet", parquet([_flat(row) for row in trials], () if trials else ("trial",)))
-    names = sorted(store.finished())
+    names = report.finished(store)
     for table, read in (("candidates", _candidates), ("tests", _tests), ("matrix", _matrix), ("turns", _turns)):
         kinds = {name: KINDS.get(name, "string") for name in COLUMNS[table]}
         store.write(f"tables/{table}.parquet", parquet_of(_batches(store, names, read), kinds))

@@ -197,7 +197,7 @@ class _Sweep:
         )
 
     def _done(self) -> set[str]:
-        return self._store.finished() - self._again
+        return set(report.finished(self._store)) - self._again
 
     def _derive(self) -> dict[str, Any]:
         """Report and tables, rebuilt even after an interruption: they speak of what is there."""

@@ -83,7 +83,7 @@ class Tracking:
         done = -1
         while True:
             began = time.monotonic()
-            if done != (done := len(self._store.finished())):
+            if done != (done := len(report.finished(self._store))):
                 try:
                     await self._tell()
                 except Exception:

@@ -10,7 +10,7 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.reports.report import result_of
+from hc_ray.reports.report import finished, result_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.verifiers import audit as figures
@@ -78,7 +78,7 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
             suites[suite.task_digest].append(suite)
     candidates: dict[str, dict[str, exposure.State]] = defaultdict(dict)
     trials: list[AuditedTrial] = []
-    for name in sorted(store.finished()):
+    for name in finished(store):
         result = result_of(store, name)
         if result.task_checksum not in tasks:
             continue

@@ -10,7 +10,7 @@ from hc_ray.agent.skills import FILE, SHIPPED, installed
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.task import Task
 from hc_ray.machine.whole_files import beside
-from hc_ray.reports.report import read_sweep, result_of
+from hc_ray.reports.report import finished, read_sweep, result_of
 from hc_ray.spec.reading import read_spec
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
@@ -28,7 +28,7 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     # As a solver may see them, by public digest.
     tasks = {task.digest: task for task in sealed_dataset(sweep, "skills cannot be checked against its words")[1].tasks}
     known = vocabulary_of(tuple(tasks.values()))
-    trials = [one for name in sorted(store.finished()) if (one := _solved(store, name, tasks)) is not None]
+    trials = [one for name in finished(store) if (one := _solved(store, name, tasks)) is not None]
     sweep_digests = sorted({trial.task for trial in trials})
     came = {"sweep": Path(out).name if not known.found(Path(out).name) else "a sweep", "tasks_digests": sweep_digests}
     taught = lessons(trials, known, installed((SHIPPED, root)), came)

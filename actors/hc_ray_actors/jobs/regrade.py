@@ -10,7 +10,7 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
-from hc_ray.reports.report import read_sweep, result_of
+from hc_ray.reports.report import finished, read_sweep, result_of
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose
@@ -29,7 +29,7 @@ def regrade(out: str) -> list[dict[str, Any]]:
 
     async def graded() -> list[dict[str, Any]]:
         try:
-            return await asyncio.gather(*(_one(store, verifier, tasks, name) for name in sorted(store.finished())))
+            return await asyncio.gather(*(_one(store, verifier, tasks, name) for name in finished(store)))
         finally:
             await verifier.stop()
 

@@ -11,7 +11,7 @@ from hc_ray.domain.errors import InfrastructureError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of, flattened, readable_json
-from hc_ray.reports.report import result_of, row_of, stored_json
+from hc_ray.reports.report import finished, result_of, row_of, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
@@ -40,7 +40,7 @@ class SweepEvaluator:
         self._incumbent = next((cell.solver for cell in cells if cell.arm == CONTROL), self._incumbent)
         plan = self._prepared(cells)
         store = SweepStore(plan.out)
-        if {key.name for key in plan.trials} - (store.finished() - set(plan.found.torn)):
+        if {key.name for key in plan.trials} - _there(store, plan):
             left = tokens - sum(one.tokens for one in _outcomes(store, plan).values())
             if left > 0:
                 self._run(plan, left, _purpose(cells))
@@ -92,9 +92,13 @@ def _purpose(cells: Sequence[Cell]) -> str:
     return f"generation {cells[0].generation}, {stage}: {', '.join(arms)}"
 
 
+def _there(store: SweepStore, plan: sweep.Plan) -> set[str]:
+    return set(finished(store)) - set(plan.found.torn)
+
+
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:
     """Of a sweep's trials so far, by hash of the solver's config, task and seed."""
-    there = store.finished() - set(plan.found.torn)
+    there = _there(store, plan)
     return {
         (key.solver.hash, key.task, key.seed): outcome_of(result_of(store, key.name))
         for key in plan.trials
