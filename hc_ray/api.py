@@ -89,14 +89,14 @@ def sweep(
     """Run a sweep, or what is missing of a plan, and wait for its end. It runs on the cluster that is up, else on a Ray
     of this machine alone; ``in_process``: without Ray. ``on_event`` hears all that happens."""
     from hc_ray.machine import sealed_guard
-    from hc_ray_actors.cluster import InProcess
+    from hc_ray_actors.cluster import Cluster
     from hc_ray_actors.driver import sweep as driver
 
     if in_process and sealed_guard.install.cache_info().currsize:
         raise ConfigError("in_process: a sweep on Ray has run in this process, which can grade nothing any more")
     ready = config if isinstance(config, driver.Plan) else plan(config, resume=resume, in_process=in_process, **changes)
     events: Any = SimpleNamespace(emit=on_event or (lambda event: None))
-    cluster = InProcess() if in_process else None
+    cluster = Cluster() if in_process else None
     ended = _outside_of_loops(lambda: driver.run(ready, events=events, max_trials=max_trials, cluster=cluster))
     if ended.interrupted:
         raise KeyboardInterrupt

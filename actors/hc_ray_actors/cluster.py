@@ -1,5 +1,4 @@
-"""Where actors live. A ``Cluster`` turns plain classes with async methods into actors (``ray_cluster``); ``InProcess``
-leaves them what they are, so that the same sweep runs without Ray."""
+"""Where actors live: on Ray (``ray_cluster``), or in this process, so that the same sweep runs without Ray."""
 
 import math
 import os
@@ -7,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from hc_ray.domain.value import Value
 
@@ -36,80 +35,47 @@ class Member(Value):
     """It will leave soon: what runs there may end, nothing new begins."""
 
 
-class Cluster(Protocol):
-    """Where actors live."""
+class Cluster:
+    """Where actors live. This one leaves them plain objects of this process, for tests and for ``run``; ``RayCluster``
+    turns plain classes with async methods into actors."""
 
-    where: str
+    where = "in-process"
     """For a reader: ``laptop``, ``in-process`` or the cluster's address."""
-    here: str
+    here = "here"
     """Id of the driver's node."""
 
     def members(self) -> list[Member]:
         """The live nodes that have slots of any kind."""
-        ...
+        return [Member(id=self.here, name=socket.gethostname(), slots=laptop_slots())]
 
     def free(self, resource: str) -> dict[str, float]:
         """Node → units that nobody holds at present."""
-        ...
+        return {self.here: math.inf}
 
     def holders(self) -> list[str]:
         """Who else works on the cluster: the drivers that are connected, for a reader."""
-        ...
+        return []
 
     def processes(self) -> set[int]:
         """Numbers of the processes of those on the driver's node that were spawned here."""
-        ...
+        return set()
 
     def spawn(
-        self,
-        cls: type,
-        *args: Any,
-        node: str | None = None,
-        resource: str | None = None,
-        units: float = 0,
-        gpus: float = 0,
-    ) -> Any:
+        self, cls: type, *args: Any,
+        node: str | None = None, resource: str | None = None, units: float = 0, gpus: float = 0,
+    ) -> Any:  # fmt: skip
         """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
         methods are called as if it were local; they raise ``ActorError`` when that process is gone. It stands on
         ``node`` and nowhere else; without one, wherever Ray likes. It holds ``units`` of ``resource``, and ``gpus``,
         until it ends, and begins once they are free."""
-        ...
-
-    def put(self, value: Any) -> Any:
-        """Store a value once; the answer stands for it as an argument of any number of actors' calls."""
-        ...
-
-    def kill(self, actor: Any) -> None:
-        """End an actor's process, dead or alive, at once. Another takes its place."""
-        ...
-
-
-class InProcess:
-    """Actors as plain objects of this process, for tests and for ``run``."""
-
-    where = "in-process"
-    here = "here"
-
-    def members(self) -> list[Member]:
-        return [Member(id=self.here, name=socket.gethostname(), slots=laptop_slots())]
-
-    def free(self, resource: str) -> dict[str, float]:
-        return {self.here: math.inf}
-
-    def holders(self) -> list[str]:
-        return []
-
-    def processes(self) -> set[int]:
-        return set()
-
-    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
         return cls(*args)
 
     def put(self, value: Any) -> Any:
+        """Store a value once; the answer stands for it as an argument of any number of actors' calls."""
         return value
 
     def kill(self, actor: Any) -> None:
-        pass
+        """End an actor's process, dead or alive, at once. Another takes its place."""
 
 
 def wait_until_free(cluster: Cluster, held: Mapping[tuple[str, str], float]) -> None:

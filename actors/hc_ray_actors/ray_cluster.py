@@ -24,7 +24,7 @@ from hc_ray.machine.cleanup import (
 from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray_actors.address import running_cluster
-from hc_ray_actors.cluster import LOOPBACK, SLOTS, Member, laptop_slots
+from hc_ray_actors.cluster import LOOPBACK, SLOTS, Cluster, Member, laptop_slots
 from hc_ray_actors.own_ray import among, few_processes, limits
 from hc_ray_actors.ray_token import token_file
 
@@ -153,7 +153,7 @@ def _beside(cls: type, name: str) -> Any:
     return ray.method(concurrency_group=CONTROL)(asked)
 
 
-class RayCluster:
+class RayCluster(Cluster):
     """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
 
     def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
@@ -252,14 +252,9 @@ class RayCluster:
         return {one["Pid"] for one in found if one["Address"]["NodeID"] == self.here}
 
     def spawn(
-        self,
-        cls: type,
-        *args: Any,
-        node: str | None = None,
-        resource: str | None = None,
-        units: float = 0,
-        gpus: float = 0,
-    ) -> Any:
+        self, cls: type, *args: Any,
+        node: str | None = None, resource: str | None = None, units: float = 0, gpus: float = 0,
+    ) -> Any:  # fmt: skip
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options: dict[str, Any] = {"num_cpus": 0, "num_gpus": gpus, "max_concurrency": 1000, "max_restarts": 0}

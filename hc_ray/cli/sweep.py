@@ -178,9 +178,8 @@ def _climb(
     from hc_ray.reports.climb_page import climb_sections
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.progress import counted
-    from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, say, tell, waiting
-    from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
+    from hc_ray.stores.sweep_directory import forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
 
@@ -217,7 +216,7 @@ def _climb(
         planned = {"out": plan.out, "terms": plan.terms, "says": plan.says, "tasks": tasks, "start": plan.start.solver}
         print_json(planned if summary is None else summary)
     elif summary is not None:
-        tell(*climb_sections(stored_json(SweepStore(plan.out), "report.json")))
+        tell(*climb_sections(summary))
         say(f"\n{plan.out}  (hc-ray report {plan.out}, hc-ray ui {plan.out})")
     return None
 

@@ -20,7 +20,7 @@ from hc_ray.domain.events import TrialComplete
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.reports.report import summarise
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.jobs import climb, climb_story, meta_reasoner
@@ -58,14 +58,14 @@ def killed(given, stage):
 def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_records_and_champion(given, tmp_path):
     given["climb"] |= {"generations": 2}
     whole = climbed(given | {"out": str(tmp_path / "whole")}, all_of_it := Watch())
-    (path,) = whole["path"]
+    (path,) = [one for one in whole["proposals"] if one["verdict"] == "accepted"]
     assert (path["knob"], path["after"]) == ("solver.hint", HINT)
     stages = [purpose.split(": ")[0] for purpose in all_of_it.purposes]
     assert all_of_it.purposes[0] == "generation 1, race: the incumbent (control)"
     assert all_of_it.waited == ["asking the meta-reasoner"] * 2
     assert stages[1:4] == ["generation 1, race", "generation 1, confirmation", "generation 2, race"]
     assert path["evidence"][-1]["delta"] == 1.0
-    reasons = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]
+    reasons = [one["reason"] for one in whole["proposals"] if one["proposer"] == "rules"]
     assert len(reasons) == 1 and "would change nothing" in reasons[0], "who says the same again has lost the turn"
     with pytest.raises(KeyboardInterrupt):
         climbed(given, Watch(2))
@@ -90,18 +90,20 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     assert "0 generations (0 tokens), accepted: no change; another is under way" in said(tell_climb_plan, going)
     again = climbed(climb.stored_settings(given["out"]), rest := Watch(), resume=True)
     assert records(given["out"]) == records(str(tmp_path / "whole"))
-    assert stored + rest.ended == all_of_it.ended == whole["trials"] == whole["bits"], "no stored trial ran twice"
-    assert all(again[name] == whole[name] for name in ("tokens", "bits", "path"))
+    assert stored + rest.ended == all_of_it.ended == len(whole["trials"]) == whole["bits"], "no stored trial ran twice"
+    assert all(again[name] == whole[name] for name in ("climb", "bits", "proposals", "proposers"))
     ended = climb.prepare(SweepConfig.model_validate(climb.stored_settings(given["out"])), resume=True)
-    assert f"2 generations ({again['tokens']:,} tokens), accepted: hint: " in said(tell_climb_plan, ended)
-    told = [summarise(SweepStore(folder))["configs"] for folder in again["sweeps"]]
+    assert f"2 generations ({again['climb']['tokens']:,} tokens), accepted: hint: " in said(tell_climb_plan, ended)
+    end = json.loads(Path(given["out"], "climb.json").read_text())
+    assert (end["ended_by"], end["accepted"]) == (again["climb"]["ended_by"], 1)
+    told = [summarise(SweepStore(folder))["configs"] for folder in end["sweeps"]]
     assert [len(one) for one in told[:3]] == [1, 3, 2] and {one["trials"] for one in told[0]} == {TASKS}
     champion = SweepConfig.model_validate(exported_config(f"{given['out']}/champion.yaml")["settings"])
     assert (champion.solver.hint, champion.agents) == (HINT, ("hc",))
     written = yaml.safe_load(Path(given["out"], "champion.yaml").read_text())
     assert written["found"] == {"accepted": 1, "says": f"tuned on {TASKS} dev tasks"}
     assert len(written["tuned_on"]) == TASKS
-    assert json.loads(Path(given["out"], "climb.json").read_text())["proposers"]["meta-reasoner"]["accepted"] == 1
+    assert again["proposers"]["meta-reasoner"]["accepted"] == 1
 
 
 def test_the_plan_tells_tokens_and_time_of_a_generation_a_confirmation_and_the_whole(given):
@@ -122,8 +124,8 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     given["solver"] = {"testgen": {"budget_tokens": 0}}
     given["climb"] |= {"tokens": 1800}
     summary = climbed(given, Watch())
-    assert summary["ended_by"] == "tokens" and 1800 <= summary["tokens"] < 1800 + 42
-    assert {one["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
+    assert summary["climb"]["ended_by"] == "tokens" and 1800 <= summary["climb"]["tokens"] < 1800 + 42
+    assert {one["verdict"] for one in summary["proposals"]} <= {"undecided", "reverted"}
     champion = SweepConfig.model_validate(exported_config(f"{given['out']}/champion.yaml")["settings"])
     assert champion.sandbox == "auto", "as it was given, whatever this machine had"
 
@@ -135,7 +137,7 @@ def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what
         role_models(SweepConfig(engine=engine), looked)
         plan, seen = SimpleNamespace(seen=lambda engine, replica: looked[engine][replica]), len(server.bodies())
         prompt = Prompt(role="meta", purpose="propose", messages=(Message(role="user", content="What next?"),))
-        assert asyncio.run(meta_reasoner.answer(engine, plan, InProcess(), prompt)).text.startswith("answer")
+        assert asyncio.run(meta_reasoner.answer(engine, plan, Cluster(), prompt)).text.startswith("answer")
         assert seen > 1 and len(server.bodies()) == seen + 1
         assert server.bodies()[-1]["max_tokens"] == 4000, "its server got the profile `capable`"
 

@@ -13,7 +13,7 @@ import pytest
 
 from hc_ray.domain.errors import ActorError, PlatformError
 from hc_ray_actors import address
-from hc_ray_actors.cluster import SANDBOX, InProcess, Member, wait_until_free
+from hc_ray_actors.cluster import SANDBOX, Cluster, Member, wait_until_free
 from hc_ray_actors.ray_cluster import Remote
 from hc_ray_actors.ray_token import token_file
 
@@ -198,7 +198,7 @@ async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have
 
 
 def test_slots_of_a_node_that_is_lost_are_not_waited_for():
-    class Shrinking(InProcess):
+    class Shrinking(Cluster):
         looks = 0
 
         def members(self) -> list[Member]:

@@ -18,7 +18,7 @@ from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxErr
 from hc_ray.engines import weights_shelf
 from hc_ray.engines.catalogue import ResolvedModel, resolve
 from hc_ray.machine import sealed_box
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew import distribution
 from hc_ray_actors.driver.crew.distribution import Deliveries, furnish, give_keys
 from hc_ray_actors.engine import Engine
@@ -32,7 +32,7 @@ from tests.fakes.tasks import make_task
 GGUF = b"GGUF" + bytes(range(256))
 
 
-class Counting(InProcess):
+class Counting(Cluster):
     def __init__(self):
         super().__init__()
         self.stored = []
@@ -123,7 +123,7 @@ async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_e
             await asyncio.sleep(0.01)
             now.discard(digest)
 
-    parcels = Deliveries(InProcess(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
+    parcels = Deliveries(Cluster(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
     await parcels.to_sandboxes(Slow())
     assert len(most) == 6 and max(most) == distribution.WINDOW
     (tmp_path / "full").write_text("no folder")
@@ -207,13 +207,13 @@ async def test_weights_that_a_node_lacks_are_sent_once_in_pieces_and_served_from
 async def test_other_weights_than_planned_and_a_disk_without_room_are_refused_in_one_line(planned, monkeypatch):
     Path(planned.model).write_bytes(GGUF[::-1])
     with pytest.raises(ModelError, match=r"m\.gguf has changed since this sweep was planned"):
-        await furnish(InProcess(), Engine(planned), planned)
+        await furnish(Cluster(), Engine(planned), planned)
     full = type("Usage", (), {"free": 7})
     monkeypatch.setattr(weights_shelf.shutil, "disk_usage", lambda path: full)
     with pytest.raises(
         EngineError, match=r"node \S+ cannot keep the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
     ):
-        await furnish(InProcess(), Engine(planned), planned)
+        await furnish(Cluster(), Engine(planned), planned)
 
 
 SCRIPT = """

@@ -14,7 +14,8 @@ from hc_ray.engines import catalogue
 from hc_ray.engines.embedded import EmbeddedServer
 from hc_ray.engines.http import HttpModel
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import ENGINE, InProcess, laptop_slots
+from hc_ray_actors import cluster
+from hc_ray_actors.cluster import ENGINE, laptop_slots
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.results import write_sweep
 from hc_ray_actors.ray_token import derived_key, token_file
@@ -98,7 +99,7 @@ def test_without_a_node_for_engines_a_sweep_says_so_at_once(tmp_path, monkeypatc
 def test_an_engine_that_no_node_of_the_cluster_can_hold_is_refused_where_the_sweep_is_planned(
     tmp_path, gpus, slots, fits
 ):
-    class Cluster(InProcess):
+    class Cluster(cluster.Cluster):
         def members(self):
             has = {"gpus": gpus, "slots": {**laptop_slots(), ENGINE: slots}}
             return [one.model_copy(update=has) for one in super().members()]

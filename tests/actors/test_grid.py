@@ -9,7 +9,7 @@ import pytest
 from hc_ray.cli.text import plan_data
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import OutputError
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.resumption import stored_config
@@ -32,7 +32,7 @@ def given(tmp_path):
 
 def run(given, *, resume=False, **more):
     plan = prepare(SweepConfig.model_validate(given), resume=resume)
-    return sweep.run(plan, events=Watcher(), cluster=InProcess(), **more)
+    return sweep.run(plan, events=Watcher(), cluster=Cluster(), **more)
 
 
 def test_configs_share_suites_and_a_trial_that_an_agent_cannot_tell_apart_and_one_resume_ends_them_all(given):

@@ -233,7 +233,7 @@ def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
 
 def test_a_single_trial_runs_in_its_own_process_whatever_cluster_is_named_to_it(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    monkeypatch.setattr(single, "InProcess", Stage)
+    monkeypatch.setattr(single, "Cluster", Stage)
     make_task(tmp_path / "set", "add")
     config = SweepConfig(sandbox="bwrap", out=str(tmp_path / "out"))
     with data_home():
@@ -243,7 +243,7 @@ def test_a_single_trial_runs_in_its_own_process_whatever_cluster_is_named_to_it(
 
 
 def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(single, "InProcess", lambda: Stage(fault=lambda name: "nobody answers"))
+    monkeypatch.setattr(single, "Cluster", lambda: Stage(fault=lambda name: "nobody answers"))
     make_task(tmp_path / "set", "add")
     engine, retries = EngineConfig(kind="scripted", script="tests.fakes.scripts:echo"), RetryConfig(outage_sec=0.05)
     config = SweepConfig(engine=engine, sandbox="bwrap", out=str(tmp_path / "out"), retries=retries)

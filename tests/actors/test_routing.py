@@ -9,7 +9,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.asking.activity import SHUNNED_SECONDS, Activities
 from hc_ray_actors.asking.meter import Meter, chosen
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.engine import Endpoint
 
@@ -107,7 +107,7 @@ def test_an_engine_on_a_node_that_will_leave_is_told_of_only_where_there_is_no_o
     engine, leaving = EngineConfig(kind="server", command="vllm", replicas=2), {"a"}
     plan = SimpleNamespace(asked=[(engine, Profile(), "m")])
     roster = SimpleNamespace(leaves=lambda post: post.node in leaving)
-    replicas = Replicas(plan, InProcess(), roster)
+    replicas = Replicas(plan, Cluster(), roster)
     posts = [Stand(node) for node in "ab"]
     replicas._posts[engine] = posts
     replicas._endpoints = {post: Endpoint(base_urls=(post.node,), model="m") for post in posts}

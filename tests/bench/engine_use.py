@@ -23,7 +23,7 @@ from hc_ray.reports import report, terminal
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.terminal import say
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs.bench import bench_engine
@@ -72,7 +72,7 @@ def main() -> None:
     plan = prepare(config_of(given, engine), resume=Path(given.out, "sweep.json").is_file())
     progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
     with progress, neighbours(given.busy):
-        sweep.run(plan, events=progress, cluster=None if given.ray else InProcess())
+        sweep.run(plan, events=progress, cluster=None if given.ray else Cluster())
     used = report.summarise(SweepStore(given.out))["engine_use"]
     for line in engine_lines(used) if used else ():
         say(line)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hc_ray.domain.config import SweepConfig
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from tests.fakes.listeners import Watcher
@@ -88,7 +88,7 @@ def ours(folder: Path, grading: str, trials: int, at_once: int, number: int) -> 
     settings = {"dataset": str(folder / "tasks"), "agents": ("oracle",), "sandbox": "docker", "grading": grading}
     plan = prepare(SweepConfig.model_validate({**settings, **slots, "out": str(out), "mlflow_uri": "none"}))
     began = time.perf_counter()
-    summary = sweep.run(plan, events=Watcher(), cluster=InProcess())
+    summary = sweep.run(plan, events=Watcher(), cluster=Cluster())
     seconds = time.perf_counter() - began
     report = json.loads((Path(plan.out) / "report.json").read_text())
     rates = [config["blind_pass"]["value"] for config in report["configs"]]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hc_ray.blind.sealing import vault
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.verifiers import Verifiers
 from tests.boundary.capability import walk
 from tests.boundary.capability.starts import Ground, ground
@@ -106,13 +106,13 @@ def test_nothing_that_solvers_are_given_leads_to_a_verifier(ground: Ground, monk
     from tests.fakes.recording import record
 
     given: list[tuple[type, tuple[Any, ...]]] = []
-    spawn = InProcess.spawn
+    spawn = Cluster.spawn
 
-    def noting(self: InProcess, cls: type, *args: Any, **options: Any) -> Any:
+    def noting(self: Cluster, cls: type, *args: Any, **options: Any) -> Any:
         given.append((cls, args))
         return spawn(self, cls, *args, **options)
 
-    monkeypatch.setattr(InProcess, "spawn", noting)
+    monkeypatch.setattr(Cluster, "spawn", noting)
     with EngineServer(answer) as server:
         record(ground.root / "handles", ground.home, server, only_add, agents=("raw",))
     assert {"Sandboxes", "Trials", "Verifiers", "Engine"} <= {cls.__name__ for cls, _ in given}

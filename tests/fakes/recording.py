@@ -17,7 +17,7 @@ import pytest
 
 from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
 from hc_ray.domain.events import Event, TrialStart, VerdictEvent
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.mlflow_client import MlflowCalls
@@ -188,7 +188,7 @@ def record(
         before_run(plan)
         ledger = _Ledger(server)
         with _listening(ledger):
-            summary = sweep.run(plan, events=ledger, cluster=InProcess())
+            summary = sweep.run(plan, events=ledger, cluster=Cluster())
         if own.is_dir():
             shutil.copytree(own, known, dirs_exist_ok=True)
         assert not summary.interrupted and not summary.problems, summary

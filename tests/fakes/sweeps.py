@@ -9,7 +9,7 @@ from typing import Any
 
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.ports import Events
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import Plan, prepare
 from tests.fakes.listeners import Watcher
@@ -47,7 +47,7 @@ def swept(out: Path, dataset: Path, events: Events | None = None, **settings: An
     """A sweep in this process, without MLflow."""
     given = {"dataset": str(dataset), "out": str(out), "mlflow_uri": "none", **settings}
     plan = prepare(SweepConfig.model_validate(given))
-    return plan, sweep.run(plan, events=events or Watcher(), cluster=InProcess())
+    return plan, sweep.run(plan, events=events or Watcher(), cluster=Cluster())
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import Value, readable_json
 from hc_ray.reports.best import SHARED, sealed
 from hc_ray.reports.climb_page import climb_html
-from hc_ray.reports.climb_report import proposal_of, records_of, summarise_climb
+from hc_ray.reports.climb_report import records_of, summarise_climb
 from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
@@ -174,7 +174,7 @@ def run(
     waiting: Callable[[str], AbstractContextManager[Any]] = nullcontext, cluster: Cluster | None = None,
     address: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Climb to the end, and leave ``champion.yaml``, the report and ``climb.json``, which is answered. ``waiting`` is
+    """Climb to the end, and leave ``champion.yaml``, ``climb.json`` and the report, which is answered. ``waiting`` is
     entered with the name of what takes its time beside the sweeps that ``watch`` hears of. Raises
     ``OutputError`` where another climb runs in the same place, ``LeakError`` where a canary is found,
     ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
@@ -227,7 +227,7 @@ def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
 
 
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
-    """``champion.yaml``, the report and ``climb.json``."""
+    """``champion.yaml``, the report, and ``climb.json``, which says that the climb has ended."""
     folders = [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
     whole = summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
     whole["climb"]["ended_by"] = climb.ended_by
@@ -243,21 +243,7 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
     )  # fmt: skip
     store.write("champion.yaml", f"# For hc-ray sweep --from: {tuned}.\n".encode()
                 + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())  # fmt: skip
-    summary = {
-        "schema_version": 1,
-        "dataset": plan.sweep.config.dataset,
-        "says": tuned,
-        "terms": plan.terms.model_dump(mode="json"),
-        "ended_by": climb.ended_by,
-        "tokens": climb.tokens,
-        "trials": len(whole["trials"]),
-        "bits": whole["bits"],
-        "config_hash": best.hash,
-        "path": [proposal_of(record) for record in path],
-        "records": whole["proposals"],
-        "proposers": whole["proposers"],
-        "sweeps": folders,
-    }
     leave(store, whole, climb_html)
-    store.write("climb.json", readable_json(summary))
-    return summary
+    ended = {"ended_by": climb.ended_by, "accepted": len(path), "says": tuned, "config_hash": best.hash}
+    store.write("climb.json", readable_json({"schema_version": 1, **ended, "sweeps": folders}))
+    return whole

@@ -84,7 +84,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     asked = (stored_json(store, DECLARED) or {}).get("meta_prompt")
     files = {"config.json": json.dumps(config, indent=1)}
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
-    note = f"{len(told['path'])} changes accepted, {told['says']}; changes.json has all of them." if told else ""
+    note = f"{told['accepted']} changes accepted, {told['says']}; changes.json has all of them." if told else ""
     parent = Run(
         part="climb", name=f"climb {settings['began'][:19]}", started=started, ended=max(started, ended),
         config=config, points=_by_generation(records), files=files,

@@ -12,7 +12,7 @@ from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import Suite
 from hc_ray.machine.paths import expanded
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs.answering import ONE_TASK, answering
@@ -30,7 +30,7 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
     own = {"dataset": str(folder), "agents": (agent,), "seeds": seed + 1, "out": out}
     config = config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"})
-    cluster = InProcess()
+    cluster = Cluster()
     plan = prepare(config, place=cluster.where)
     plan = plan.model_copy(update={"trials": tuple(key for key in plan.trials if key.seed == seed)})
     summary = sweep.run(plan, events=events, cluster=cluster)
