@@ -7,11 +7,11 @@ render it."""
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.trial import WITHOUT_MODEL, TrialResult
+from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey, TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.arms import arm_of, declared_by, grouped, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
@@ -22,6 +22,7 @@ from hc_ray.reports.sweep_page import html as html
 from hc_ray.statistics import estimators
 
 SCHEMA_VERSION = 1
+T = TypeVar("T")
 
 
 def summarise(store: Store) -> dict[str, Any]:
@@ -84,18 +85,17 @@ def read_sweep(store: Store) -> dict[str, Any]:
 
 def stored_json(store: Store, path: str) -> Any:
     """What a file of the sweep holds; None where there is none. Raises ``OutputError``."""
-    try:
-        return json.loads(store.read(path))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise OutputError(f"{path} cannot be read: {error}") from None
+    return _stored(path, lambda: json.loads(store.read(path)))
 
 
 def stored_rows(store: Store, path: str) -> list[dict[str, Any]] | None:
     """The rows of a table of the sweep; None where there is none. Raises ``OutputError``."""
+    return _stored(path, lambda: store.rows(path))
+
+
+def _stored(path: str, read: Callable[[], T]) -> T | None:
     try:
-        return store.rows(path)
+        return read()
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -121,6 +121,11 @@ def result_of(store: Store, trial: str) -> TrialResult:
     except ValueError as error:
         why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
         raise OutputError(f"{path} is damaged {why}") from None
+
+
+def key_of(store: Store, trial: str) -> TrialKey:
+    """Of a committed trial; what another version knew besides is passed over."""
+    return TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"), extra="ignore")
 
 
 def row_of(result: TrialResult) -> dict[str, Any]:

@@ -234,7 +234,8 @@ def sweep_at(out: str) -> SweepStore:
     store = SweepStore(out)
     if store.exists("settings.json") and not store.exists("sweep.json"):
         raise OutputError(
-            f"{out}: a climb, not a sweep; {out}/sweeps holds its sweeps, and `hc-ray report {out}` tells of it"
+            f"{out}: a climb, not a sweep; {out}/sweeps holds its sweeps, `hc-ray report {out}` tells of it, and to "
+            f"continue it: hc-ray climb --resume -o {out}"
         )
     if not store.exists("sweep.json"):
         raise OutputError(f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")

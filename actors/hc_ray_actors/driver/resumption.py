@@ -11,7 +11,7 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, flattened
 from hc_ray.reports.report import read_sweep
-from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 
 PLACEMENT = {"concurrency", "sandbox_slots", "mlflow_uri", "retries"}
 """Settings that a resume may change, kept for one that names none."""
@@ -50,15 +50,10 @@ def comparable(config: SweepConfig) -> dict[str, Any]:
 
 def stored_config(out: str) -> SweepConfig:
     """The config of a sweep directory. Raises ``OutputError`` where there is none, and for a part of a climb."""
-    store = SweepStore(out)
     climb, inner, _ = (out if "://" in out else str(Path(out).absolute())).rpartition("/sweeps/")
     if inner and SweepStore(climb).exists("climb/declared.json"):
         raise OutputError(f"{out} is a part of a climb; to continue that: hc-ray climb --resume -o {climb}")
-    if not store.exists("sweep.json"):
-        if store.exists("climb/declared.json"):
-            raise OutputError(f"{out} is a climb; to continue it: hc-ray climb --resume -o {out}")
-        raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume")
-    stored = read_sweep(store)
+    stored = read_sweep(sweep_at(out))
     try:
         return SweepConfig.model_validate({**stored["given"], **stored["placement"], "out": out})
     except (ValidationError, KeyError) as error:
@@ -69,21 +64,28 @@ def stored_config(out: str) -> SweepConfig:
         ) from None
 
 
+def goes_on(store: SweepStore, kind: str, marker: str, *, resume: bool) -> bool:
+    """Whether a directory holds a sweep, or a climb, that is to go on, by its file ``marker``; False where one may
+    begin. Raises ``OutputError`` where neither is so."""
+    out, there = store.root, store.exists(marker)
+    # A start that was killed before it wrote anything has left its lease.
+    if not there and any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
+        raise OutputError(f"{out} is not empty and contains no {kind}; choose another folder with -o")
+    if resume and not there:
+        raise OutputError(f"{out}: no {kind} to resume; leave out --resume to start one")
+    if there and not resume:
+        raise OutputError(f"{out} already contains a {kind}; add --resume to continue it, or choose another -o")
+    return there
+
+
 def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, planned: set[str]) -> Found:
     """What ``out`` holds of a sweep already. Raises ``OutputError`` for a directory that holds something else than what
     is planned."""
     store = SweepStore(out)
     if fault := store.refusal():
         raise OutputError(f"{out}: {fault}; choose another one with -o")
-    if not store.exists("sweep.json"):
-        # A start that was killed before it wrote anything has left its lease.
-        if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
-            raise OutputError(f"{out} is not empty and not a sweep directory; choose another one with -o")
-        if resume:
-            raise OutputError(f"{out}: no sweep to resume; leave out --resume to start one")
+    if not goes_on(store, "sweep", "sweep.json", resume=resume):
         return Found()
-    if not resume:
-        raise OutputError(f"{out} already contains a sweep; add --resume to continue it, or choose another -o")
     stored = read_sweep(store)
     before, now = flattened(stored["config"]), flattened(comparable(config))
     differing = sorted(name for name in now if before.get(name) != now[name])

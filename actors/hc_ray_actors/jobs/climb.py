@@ -32,7 +32,7 @@ from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
-from hc_ray_actors.driver.resumption import comparable
+from hc_ray_actors.driver.resumption import comparable, goes_on
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.jobs import meta_reasoner
 from hc_ray_actors.jobs.climb_story import told
@@ -117,15 +117,7 @@ def stored_settings(out: str) -> dict[str, Any]:
 
 def _stored(out: str, resume: bool) -> dict[str, Any] | None:
     store = SweepStore(out)
-    found: dict[str, Any] | None = stored_json(store, SETTINGS)
-    if found is None:
-        if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
-            raise OutputError(f"{out} is not empty and contains no climb; choose another folder with -o")
-        if resume:
-            raise OutputError(f"{out}: no climb to resume; leave out --resume to start one")
-    elif not resume:
-        raise OutputError(f"{out} already contains a climb; add --resume to continue it, or choose another -o")
-    return found
+    return stored_json(store, SETTINGS) if goes_on(store, "climb", SETTINGS, resume=resume) else None
 
 
 def _is_of_a_climb(config: SweepConfig) -> None:

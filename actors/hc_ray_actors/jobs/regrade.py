@@ -9,8 +9,7 @@ from typing import Any
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
-from hc_ray.domain.trial import TrialKey
-from hc_ray.reports.report import finished, read_sweep, result_of
+from hc_ray.reports.report import finished, key_of, read_sweep, result_of
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose
@@ -38,7 +37,7 @@ def regrade(out: str) -> list[dict[str, Any]]:
 
 async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: str) -> dict[str, Any]:
     result = result_of(store, name)
-    key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"), extra="ignore")
+    key = key_of(store, name)
     row = {"trial": name, "task": result.task_name, "before": result.passed, "after": None, "cause": ""}
     if key.grading == "shared":
         return {**row, "cause": "it was graded in the candidate's own living sandbox, which is gone"}
@@ -65,7 +64,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     store = SweepStore(out)
     sweep = read_sweep(store)
     result = result_of(store, trial)
-    key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"), extra="ignore")
+    key = key_of(store, trial)
     if result.agent_result.metadata.get("split") == "holdout":
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")
     if result.passed is None:
