@@ -56,7 +56,7 @@ def _summary(
     name_configs(rows, declared, changes)
     order = {one["hash"]: number for number, one in reversed(list(enumerate(declared)))}
     groups = sorted(grouped(rows, arm_of).items(), key=lambda item: (item[0][2], _rank(item[0][0]), order[item[0][1]]))
-    configs = [_config(key, group) for key, group in groups]
+    configs = [figures_of(group) for _, group in groups]
     comparisons, compared = comparisons_of(rows, configs, declared)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -170,15 +170,16 @@ def _rank(agent: str) -> int:
     return AGENT_ORDER.index(agent) if agent in AGENT_ORDER else len(AGENT_ORDER)
 
 
-def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    agent, config_hash, split = key
+def figures_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All figures of an agent's trials under one config in one split."""
+    agent, config_hash, split = arm_of(rows[0])
     scored = [row for row in rows if row["passed"] is not None]
     tried = [row for row in scored if row["self_pass"] is not None]
     with_progress = [row for row in scored if row["progress"] is not None]
-    tokens, engine_seconds = total(rows, "tokens"), total(rows, "engine_seconds")
+    tokens, engine_seconds = _total(rows, "tokens"), _total(rows, "engine_seconds")
     passes = sum(row["passed"] for row in scored)
     return {
-        "agent": agent, "config": rows[0]["config"], "label": rows[0]["label"], "config_hash": config_hash,
+        "agent": agent, "config": rows[0].get("config"), "label": rows[0].get("label"), "config_hash": config_hash,
         "split": split, "tasks": len({row["task"] for row in rows}), "trials": len(rows),
         "unscored": len(rows) - len(scored), "retried": sum(row["failed_attempts"] > 0 for row in scored),
         "unscored_causes": _counted(row["cause"] for row in rows), "passes": passes,
@@ -196,7 +197,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "tokens_per_trial": None if tokens is None else tokens / len(rows),
         "tokens_per_pass": None if tokens is None or not passes else tokens / passes,
         "engine_seconds": engine_seconds,
-        "seconds": total(rows, "seconds"), "turns": mean_of(rows, "turns"), "score": mean_of(scored, "score"),
+        "seconds": _total(rows, "seconds"), "turns": _mean_of(rows, "turns"), "score": _mean_of(scored, "score"),
         "bits": sum(len(row["bits"]) for row in rows),
         **{name: _only(rows, name) for name in ("timeout_multiplier", "sandbox", "grading", "network")},
         "witness": _counted(row["witness"] for row in scored),
@@ -228,7 +229,7 @@ def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
     return [row[field] for row in rows if row[field] is not None]
 
 
-def total(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
+def _total(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
     """A sum over all trials; None unless every trial knows its share, so that a gap never looks like thrift."""
     known = _known(rows, field)
     return sum(known) if known and len(known) == len(rows) else None
@@ -238,7 +239,7 @@ def _average(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def mean_of(rows: Iterable[Mapping[str, Any]], field: str) -> float | None:
+def _mean_of(rows: Iterable[Mapping[str, Any]], field: str) -> float | None:
     """The mean of what rows know of a field; None where none does."""
     return _average(_known(rows, field))
 

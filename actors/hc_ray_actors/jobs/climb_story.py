@@ -17,11 +17,9 @@ from hc_ray.domain.credentials import scrub
 from hc_ray.domain.errors import LeakError, OutputError
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.climb_report import change_of, records_of
-from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json, total
-from hc_ray.reports.self_to_blind import by_task
-from hc_ray.statistics.estimators import rate
+from hc_ray.reports.report import figures_of, models_of, read_sweep, rows_of, stored_json
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story, milliseconds, points, span_of, told_of
-from hc_ray.stores.mlflow_sweep import TABLES, TRIALS, tables_of
+from hc_ray.stores.mlflow_sweep import TABLES, TRIALS, metrics_of, tables_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster
@@ -143,7 +141,7 @@ def _child(
     told: list[Point] = []
     for part in parts:
         rows += part
-        told += points(_metrics(rows), len(rows))
+        told += points(metrics_of(figures_of(rows)), len(rows))
     record = next((one for one in records
                    if (one.proposal.generation, one.proposal.place) == (arm.generation, arm.place)), None)  # fmt: skip
     change: Data = _change(record) if record else {"generation": arm.generation, "proposer": CONTROL}
@@ -177,16 +175,6 @@ def _title(arm: Arm, proposer: str, what: str) -> str:
     """What one sees of a run in a list: generation, change, whose it was, and which stage."""
     told = what or ("incumbent" if arm.place is None else "")
     return f"{arm.generation}: " + ", ".join(dict.fromkeys(word for word in (told, proposer, arm.stage) if word))
-
-
-def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
-    scored = [row for row in rows if row["passed"] is not None]
-    passed = rate(by_task(scored, "passed"))
-    own = {f"{name}_per_trial" if name == "tokens" else name: mean_of(rows, name)
-           for name in ("tokens", "turns", "score")}  # fmt: skip
-    return {"blind_pass_rate": passed.value, "blind_pass_rate_low": passed.low, "blind_pass_rate_high": passed.high,
-            "self_pass_rate": mean_of(rows, "self_pass"), "trials": len(rows), "unscored": len(rows) - len(scored),
-            "engine_seconds": total(rows, "engine_seconds"), **own}  # fmt: skip
 
 
 def _by_generation(records: Sequence[Record]) -> tuple[Point, ...]:
