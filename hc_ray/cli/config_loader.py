@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hc_ray.cli.config_keys import is_known, unknown_key
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.value import changed, digest_of
+from hc_ray.domain.value import changed, counted, digest_of
 from hc_ray.domain.variants import variants
 from hc_ray.machine.paths import configs_dir
 
@@ -92,7 +92,7 @@ def load_config(
             places[where] = f"{path} with these flags: "
         message = places[where] + words
         if len(problems) > 1:
-            message += f"\n(and {len(problems) - 1} more error{'s' if len(problems) > 2 else ''} in this config)"
+            message += f"\n(and {counted(len(problems) - 1, 'more error')} in this config)"
         raise ConfigError(message) from None
     for variant in variants(found):
         try:

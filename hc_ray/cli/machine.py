@@ -50,7 +50,7 @@ def clean(
 ) -> None:
     """Remove leftovers of dead hc-ray processes. These are processes, sandboxes, containers, images, temporary
     folders."""
-    from hc_ray.reports.progress import counted
+    from hc_ray.domain.value import counted
     from hc_ray_actors.jobs.doctor import clean as remove_leftovers
 
     cleaned = remove_leftovers(images=images, dry=dry_run)

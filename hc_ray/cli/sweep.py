@@ -123,7 +123,7 @@ def _settings(
 def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
     """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
     exit code."""
-    from hc_ray.reports.progress import counted
+    from hc_ray.domain.value import counted
     from hc_ray.reports.sweep_page import result_sections
     from hc_ray.reports.terminal import say, tell
 
@@ -175,9 +175,9 @@ def _climb(
 ) -> int | None:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
     from hc_ray.cli.text import tell_climb_plan
+    from hc_ray.domain.value import counted
     from hc_ray.reports.climb_page import climb_sections
     from hc_ray.reports.climb_report import change_of
-    from hc_ray.reports.progress import counted
     from hc_ray.reports.terminal import Progress, say, tell, waiting
     from hc_ray.stores.sweep_directory import forgo_pandas
     from hc_ray_actors.driver.nodes import joined

@@ -24,7 +24,7 @@ def _folder(folder: str | None) -> Path:
 
 def list_tasks(folder: Folder = "starter", as_json: Json = False) -> None:
     """List the tasks of a dataset with their split and tags."""
-    from hc_ray.reports.progress import counted
+    from hc_ray.domain.value import counted
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.task_choice import sealed_folder
 
@@ -57,7 +57,7 @@ def check(folder: Folder = None, as_json: Json = False) -> int:
     This reads the files only. To see whether each reference solution passes and each untouched environment fails, run:
     hc-ray sweep -p FOLDER -a oracle -a nop --split all
     """
-    from hc_ray.reports.progress import counted
+    from hc_ray.domain.value import counted
     from hc_ray.reports.terminal import say, tell
     from hc_ray_actors import verifiers
 

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.value import counted
 from hc_ray.domain.variants import labels
 from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.page import NOT_MEASURED, VERDICTS, Section, number
-from hc_ray.reports.progress import clock, counted
+from hc_ray.reports.progress import clock
 from hc_ray.reports.terminal import NODE_COLUMNS, say, tell
 
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",

@@ -13,7 +13,7 @@ from typing import Literal
 
 from hc_ray.climb.evaluation import Outcome, Outcomes, Stage
 from hc_ray.domain.config import ClimbSettings
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, counted
 from hc_ray.statistics.estimators import FEWEST_TASKS, minimal_detectable_effect, sign_flip
 
 Standing = Literal["ahead", "cheaper", "behind", "open"]
@@ -43,21 +43,17 @@ class ClimbConfig(ClimbSettings):
         """The declaration for a reader, and whether so few tasks could lead to an acceptance at all."""
         effect = minimal_detectable_effect(tasks, sum(self.confirm))
         return (
-            f"{_counted(self.generations, 'generation')} of {proposers} changes on {_counted(tasks, 'task')}, "
+            f"{counted(self.generations, 'generation')} of {proposers} changes on {counted(tasks, 'task')}, "
             f"at most {self.tokens:,} tokens",
-            f"race: {_counted(sum(self.looks), 'seed')} per task in {_counted(len(self.looks), 'look')}, one-sided "
+            f"race: {counted(sum(self.looks), 'seed')} per task in {counted(len(self.looks), 'look')}, one-sided "
             f"alpha {self.race_alpha:g} in all; confirmation: both configs on "
-            f"{_counted(sum(self.confirm), 'fresh seed')} per task, one-sided alpha {self.confirm_alpha:.4f}; the "
-            f"climb ends after {_counted(self.confirmations, 'failed confirmation')}; chance of any acceptance from "
+            f"{counted(sum(self.confirm), 'fresh seed')} per task, one-sided alpha {self.confirm_alpha:.4f}; the "
+            f"climb ends after {counted(self.confirmations, 'failed confirmation')}; chance of any acceptance from "
             f"an incumbent that nothing beats: at most {self.alpha:g}",
             f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)"
             if self.can_accept(tasks)
-            else f"on {_counted(tasks, 'task')} no change can be accepted, whatever it does",
+            else f"on {counted(tasks, 'task')} no change can be accepted, whatever it does",
         )  # fmt: skip
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class Evidence(Value):
@@ -82,7 +78,7 @@ class Evidence(Value):
         if self.delta is None:
             return "no scored pair"
         lead = f"{self.control:.3f} to {self.changed:.3f} ({self.delta:+.3f})"
-        on = f"{_counted(self.tasks, 'task')} with {_counted(self.seeds, 'seed')}"
+        on = f"{counted(self.tasks, 'task')} with {counted(self.seeds, 'seed')}"
         saved = self.saved or 0.0
         tokens = f"{abs(saved):.0f} {'more' if saved < 0 else 'fewer'} tokens a trial"
         tokens += f" (p {self.saved_p:.4f})" if self.saved_p < 1 else ""

@@ -74,3 +74,8 @@ def changed(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         inner = made.get(first)
         made[first] = changed(inner if isinstance(inner, Mapping) else {}, {rest: value}) if rest else value
     return made
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 trial``, ``3 trials``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

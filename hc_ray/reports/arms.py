@@ -5,9 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hc_ray.domain.errors import OutputError
-from hc_ray.domain.value import digest_of, flattened
+from hc_ray.domain.value import counted, digest_of, flattened
 from hc_ray.domain.variants import AXES, labels, titled
-from hc_ray.reports.progress import counted
 
 Data = dict[str, Any]
 T = TypeVar("T")

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hc_ray.domain.value import counted
 from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.html_figures import Plot, Point, Series, heat_map, testgen_figure, timeline
 from hc_ray.reports.page import NOT_MEASURED, Section, draw, interval_of, number
-from hc_ray.reports.progress import counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
 

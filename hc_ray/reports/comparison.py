@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Any
 
 from hc_ray.domain.config import OWN
+from hc_ray.domain.value import counted
 from hc_ray.reports.arms import arm_of, stands_for
-from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
 SUBJECTS = ("hc", "best_of_n", "raw")

@@ -9,8 +9,9 @@ from heapq import heappop, heappush
 from statistics import pstdev
 from typing import Any, NamedTuple
 
+from hc_ray.domain.value import counted
 from hc_ray.reports.page import QUARTERS, draw, interval_of
-from hc_ray.reports.progress import clock, counted
+from hc_ray.reports.progress import clock
 
 TASKS = 60
 """Of the map of tasks; of more, those on which the configs differ most."""

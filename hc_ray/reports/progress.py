@@ -251,11 +251,6 @@ def arm(agent: str, config: str) -> str:
     return f"{agent} ({config})" if config else agent
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 trial``, ``3 trials``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def clock(seconds: float) -> str:
     """``45 s``, ``3 min 10 s``, ``2 h 05 min``."""
     whole = max(0, round(seconds))

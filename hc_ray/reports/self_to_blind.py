@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from hc_ray.domain.value import digest_of
+from hc_ray.domain.value import counted, digest_of
 from hc_ray.domain.variants import labels
 from hc_ray.reports.arms import grouped
 from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
-from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

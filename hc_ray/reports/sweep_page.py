@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hc_ray.domain.value import flattened
+from hc_ray.domain.value import counted, flattened
 from hc_ray.reports.arms import tuned
 from hc_ray.reports.audit_section import definitions_section, quality_section
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_figures import figures, heat_map, slots, timeline
 from hc_ray.reports.page import UNEXPECTED, Section, difference_text, draw, interval_of, number, p_of
-from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import replay_sections
 from hc_ray.reports.self_to_blind import reliance_section
 

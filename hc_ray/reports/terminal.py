@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
+from hc_ray.domain.value import counted
 from hc_ray.reports.page import TONES, VERDICTS, Section, printable
-from hc_ray.reports.progress import STARTING, SweepState, clock, counted
+from hc_ray.reports.progress import STARTING, SweepState, clock
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""

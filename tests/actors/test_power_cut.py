@@ -137,7 +137,7 @@ def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_is_kept_beside_th
     (half,) = cut.glob("trials/t1__*/result.json")
     before, stage, plan = half.read_bytes(), Stage(), plan_of(cut, 4)
     (note,) = plan.notes
-    assert re.fullmatch(r"1 result cannot be read \(t1__\w+\): that trial runs again", note)
+    assert re.fullmatch(r"1 result cannot be read \(t1__\w+\): each such trial runs again", note)
     assert (plan.done, plan.found.unscored) == (2, ())
     summary, _ = run(plan, stage)
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)

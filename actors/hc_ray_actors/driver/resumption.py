@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.trial import TrialResult
-from hc_ray.domain.value import Value, flattened
+from hc_ray.domain.value import Value, counted, flattened
 from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 
@@ -38,9 +38,7 @@ class Found(Value):
         if not self.torn:
             return ()
         shown = ", ".join(self.torn[:3]) + (", …" if len(self.torn) > 3 else "")
-        one = len(self.torn) == 1
-        which = "1 result" if one else f"{len(self.torn)} results"
-        return (f"{which} cannot be read ({shown}): {'that trial runs' if one else 'those trials run'} again",)
+        return (f"{counted(len(self.torn), 'result')} cannot be read ({shown}): each such trial runs again",)
 
 
 def comparable(config: SweepConfig) -> dict[str, Any]:
