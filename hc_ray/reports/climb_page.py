@@ -51,9 +51,9 @@ def climb_sections(summary: Data) -> Iterator[Section]:
     false = f" “No change” was accepted in {counted(len(alarms), 'generation')}: a false alarm." if alarms else ""
     yield Section(
         f"{climb['dataset']} x {climb['model'] or 'no model'}",
-        notes=[f"{done} of {counted(terms['generations'], 'generation')} decided; {state}"],
+        after=[f"{done} of {counted(terms['generations'], 'generation')} decided; {state}"],
     )
-    yield Section("", notes=[said + false], tone="claim")
+    yield Section("", after=[said + false], tone="claim")
     yield Section(
         "Declared beforehand",
         after=[

@@ -21,12 +21,11 @@ _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n
 
 
 class Section(NamedTuple):
-    """A part of a report, for the terminal and for the page: sentences, a table of plain text, sentences."""
+    """A part of a report, for the terminal and for the page: a table of plain text, and sentences."""
 
     title: str
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
-    notes: Sequence[str] = ()
     numbers: Sequence[str] = ()
     """Columns that are aligned to the right in a terminal."""
     after: Sequence[str] = ()

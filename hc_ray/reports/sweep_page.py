@@ -68,7 +68,7 @@ def _head(summary: Data) -> Section:
     if sweep.get("repeated"):
         told += f"; {counted(sweep['repeated'], 'trial')} in more than one of them"
     notes = [told, *_terms(summary["trials"])]
-    return Section(f"{sweep['dataset']} x {sweep['model'] or 'no model'}", notes=notes)
+    return Section(f"{sweep['dataset']} x {sweep['model'] or 'no model'}", after=notes)
 
 
 def _terms(trials: Sequence[Data]) -> list[str]:

@@ -76,10 +76,8 @@ def tell(*sections: Section) -> None:
 
 def _tell(section: Section) -> None:
     style = STYLES.get(TONES.get(section.tone, section.tone))
-    if section.title and (section.rows or section.notes or section.after):
+    if section.title and (section.rows or section.after):
         say(f"\n{section.title}", style="bold")
-    for note in section.notes:
-        say(note, style=style)
     if section.rows:
         texts = zip(section.columns, *section.rows, strict=True)
         wide = {column: 2 + min(_ENOUGH, max(len(str(text)) for text in (column, *cells))) for column, *cells in texts}

@@ -18,7 +18,7 @@ def replay_sections(found: Found) -> Iterator[Section]:
         if found["equal_tokens"]
         else "The pools are not cut to equal tokens: the sweep does not hold exactly one hc config to compare with."
     )
-    yield Section("Selection", notes=about)
+    yield Section("Selection", after=about)
     yield Section(
         "Agents under each selector",
         ("agent", "selector", "trials", "candidates", "tokens", "other choice", "blind pass", "random candidate",
