@@ -11,10 +11,9 @@ from pydantic import ValidationError
 
 from hc_ray.agent.loop import Bounds
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
-from hc_ray.domain.task import FULL_PATH, Task
+from hc_ray.domain.task import FULL_PATH, EnvironmentView, FileView, Task
 from hc_ray.domain.value import digest_of
 from hc_ray.domain.waiting import Once
 from hc_ray.spec.files import without_addresses

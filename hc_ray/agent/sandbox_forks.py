@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.fork_steps import ForkStep, PutTar, TakeDifference, in_fork, texts_put
 from hc_ray.domain.ports import Difference, HandsOver, MakesSandboxes, Sandbox
-from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.task import Task
+from hc_ray.domain.trial import sandbox_name
 from hc_ray.domain.value import digest_of
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Stage,
 from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Decision, Proposal, Record, Verdict
 from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
-from hc_ray.domain.seeds import seed_of
+from hc_ray.domain.trial import seed_of
 
 CONTROL, SKILLS = "control", "solver.use_skills"
 SEEDS, CONFIRM, OWN = 1000, 500, 250

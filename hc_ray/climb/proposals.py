@@ -10,7 +10,7 @@ from hc_ray.climb.knobs import KNOBS, Knob, Site
 from hc_ray.climb.race import Evidence
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import seed_of
+from hc_ray.domain.trial import seed_of
 from hc_ray.domain.value import Value
 
 ProposerName = Literal["meta-reasoner", "rules", "tpe", "no change"]

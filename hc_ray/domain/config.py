@@ -15,9 +15,8 @@ from pydantic import (
 from hc_ray.domain.credentials import url_fault
 from hc_ray.domain.engine_config import EngineConfig as EngineConfig
 from hc_ray.domain.engine_config import Sampling as Sampling
-from hc_ray.domain.own_name import OWN as OWN
-from hc_ray.domain.own_name import or_own
-from hc_ray.domain.value import DescribedValue, Value, digest_of
+from hc_ray.domain.value import OWN as OWN
+from hc_ray.domain.value import DescribedValue, Value, digest_of, or_own
 from hc_ray.domain.variants import named_configs, value_lists
 
 AgentName = Annotated[Literal["raw", "best_of_n", "hc", "oracle", "nop"], WrapValidator(or_own)]

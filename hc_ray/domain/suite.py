@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from hc_ray.domain.environment import EnvironmentView
+from hc_ray.domain.task import EnvironmentView
 from hc_ray.domain.value import Printed, Value, digest_of
 
 Category = Literal[

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
-from pydantic_core import to_json
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidatorFunctionWrapHandler
+from pydantic_core import PydanticKnownError, to_json
 
 
 class Value(BaseModel):
@@ -40,6 +40,21 @@ Shown = Annotated[str, AfterValidator(spelled)]
 """Text in which a program or a server has a say: it is stored, and told to models, whatever it holds."""
 Printed = Annotated[Shown, AfterValidator(unstyled)]
 """What programs wrote for a terminal, as models are told it."""
+
+
+OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)(?:@(?P<digest>[0-9a-f]{12}))?")
+"""Such as ``my_agents:Mine``; the plan of a sweep adds the digest of its source (``machine.own_code``)."""
+
+
+def or_own(name: Any, known: ValidatorFunctionWrapHandler) -> Any:
+    """A name that ``known`` knows, or one of the user's own. What is refused is told both."""
+    if isinstance(name, str) and OWN.fullmatch(name):
+        return name
+    try:
+        return known(name)
+    except ValidationError as fault:
+        expected = f"{fault.errors()[0]['ctx']['expected']} or your own MODULE:NAME"
+        raise PydanticKnownError("literal_error", {"expected": expected}) from None
 
 
 def canonical_json(data: Any) -> str:

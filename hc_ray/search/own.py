@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 from hc_ray.agent.budget import payable
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.errors import HcRayError
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Message, Prompt
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Cell, SelfTest
+from hc_ray.domain.task import EnvironmentView
+from hc_ray.domain.trial import seed_of
 from hc_ray.search import answers
 from hc_ray.search.selection import Selection
 from hc_ray.search.trial import Trial

@@ -7,7 +7,7 @@ from typing import Literal
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import Form, SolverConfig
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.seeds import seed_of
+from hc_ray.domain.trial import seed_of
 from hc_ray.domain.value import Value
 
 Told = Literal["", "tried", "reread"]

@@ -10,8 +10,8 @@ from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TurnStart
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
+from hc_ray.domain.trial import seed_of
 from hc_ray.search import decompose
 from hc_ray.search.decompose import Subtask
 from hc_ray.search.direct_agents import DirectAgents

@@ -9,8 +9,8 @@ from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest
+from hc_ray.domain.trial import seed_of
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading

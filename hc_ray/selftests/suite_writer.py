@@ -15,9 +15,9 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.ports import Events, MakesSandboxes
 from hc_ray.domain.prompt import Malformed, Prompt
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
+from hc_ray.domain.trial import seed_of
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import gate, tester
 from hc_ray.selftests.file_suite import FileSuiteWriter

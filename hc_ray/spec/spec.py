@@ -1,6 +1,6 @@
 """What an instruction shows and names, as frozen values. How it is found stands in the other modules of this room."""
 
-from hc_ray.domain.environment import EnvironmentView
+from hc_ray.domain.task import EnvironmentView
 from hc_ray.domain.value import Value
 
 _QUOTES = str.maketrans(dict.fromkeys('"`\u2018\u2019\u201c\u201d', "'"))

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from hc_ray.agent import environment_probe
 from hc_ray.agent.loop import Bounds
 from hc_ray.agent.terminal import Limits
-from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import ExecResult
-from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.task import Environment, EnvironmentView, FileView, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec

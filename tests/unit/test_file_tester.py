@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.agent.code_blocks import read_blocks
-from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.prompt import Completion, Malformed
-from hc_ray.domain.task import Environment
+from hc_ray.domain.task import Environment, EnvironmentView, FileView
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.coverage import quoted_in, sentence_of
 from hc_ray.selftests.file_suite import first_files, heads

@@ -13,8 +13,8 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.climb.knobs import KNOBS, Site
 from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
+from hc_ray.domain.trial import seed_of
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.suites import call_test

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from hc_ray.agent import prompt_formats
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
 from hc_ray.domain.config import Form
-from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
-from hc_ray.domain.task import Copy, Environment
+from hc_ray.domain.task import Copy, Environment, EnvironmentView, FileView
 from hc_ray.spec.reading import read_spec
 
 FUNCTION = "Write `f(a, b)` in `m.py`.\nCosts $5 {exactly}: keep */ and ``` as they are."

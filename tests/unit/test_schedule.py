@@ -6,8 +6,8 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.seeds import sandbox_name, seed_of
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Outcome, Property, Rejected, SelfTest, Subject
+from hc_ray.domain.trial import sandbox_name, seed_of
 from hc_ray.search.repair import Level, feedback, repairable, tried, worst
 from hc_ray.search.schedule import Schedule
 from hc_ray.selftests.runner import FILE_PROPERTIES

@@ -18,9 +18,9 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import RoleName, SolverConfig, SweepConfig
 from hc_ray.domain.errors import UserError
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.trial import seed_of
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.status import status_of
 from hc_ray.reports.trial_text import expected
