@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.engines.catalogue import resolve, sent_weights, shelf
-from hc_ray.machine.locks import hold
+from hc_ray.machine.whole_files import hold
 
 
 def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

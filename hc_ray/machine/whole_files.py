@@ -1,4 +1,5 @@
-"""Files and folders on a file system: whole, lasting, and locked among processes."""
+"""Files and folders on a file system: whole, lasting, and locked among the processes that see them. The kernel lets a
+lock go with its holder."""
 
 import contextlib
 import errno
@@ -91,3 +92,23 @@ def lock(file: IO[Any], seconds: float) -> None:
             time.sleep(0.02)
         except OSError:
             return
+
+
+def hold(descriptor: int, path: Path, *, wait: bool = True) -> None:
+    """Lock an open file until it is closed. Raises ``BlockingIOError`` where another process holds it and this one is
+    not to wait, ``OSError`` where its file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:
+        raise OSError(errno.ENOLCK, "its file system has no locks", str(path)) from None
+
+
+@contextlib.contextmanager
+def one_process_at_a_time(path: Path) -> Iterator[None]:
+    """Of all that see this file; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        hold(file.fileno(), path)
+        yield

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
-from hc_ray.machine.locks import one_process_at_a_time
 from hc_ray.machine.paths import data_root, inside_sources
+from hc_ray.machine.whole_files import one_process_at_a_time
 from hc_ray.sandboxes.runner_elf import ElfFile
 
 _LEFT_OUT = (

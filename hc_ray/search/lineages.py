@@ -18,7 +18,7 @@ from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.suite import Cell, SelfTest
-from hc_ray.search.answers import candidate
+from hc_ray.search.pool import candidate_of
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.selftests.trivial_states import missing
@@ -203,7 +203,7 @@ class Lineages:
                 parent = run.candidates[-1] if run.candidates else None
                 slot = run.slot.model_copy(update={**place, "parent": parent})
                 nothing = f"the lineage ended ({one.end}) and changed nothing that can be handed in"
-                entered = candidate(slot, files or Malformed(reason=nothing, text=""), search.pool.candidates,
+                entered = candidate_of(slot, files or Malformed(reason=nothing, text=""), search.pool.candidates,
                                     turns=one.turns, finish_reason=one.end, **one.spent)  # fmt: skip
                 search.pool.candidates.append(entered)
                 run.candidates.append(entered.id)

@@ -20,7 +20,7 @@ from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.domain.task import EnvironmentView
 from hc_ray.domain.trial import seed_of
-from hc_ray.search import answers
+from hc_ray.search.pool import candidate_of
 from hc_ray.search.selection import Selection
 from hc_ray.search.trial import Trial
 
@@ -133,7 +133,7 @@ class Attempt:
         slot = search.schedule.fresh(len(search.pool), round=search.round, slot=0)
         turns, self._answered = max(1, self._asked - self._answered), self._asked
         spent = search.purse.spent_since()
-        made = answers.candidate(slot, files, search.pool.candidates, turns=turns, **spent)
+        made = candidate_of(slot, files, search.pool.candidates, turns=turns, **spent)
         asking.exchanges[:] = [one.model_copy(update={"owner": made.id}) if one.owner == _OWNER else one
                                for one in asking.exchanges]  # fmt: skip
         search.pool.candidates.append(made)

@@ -20,11 +20,11 @@ from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import spelled
-from hc_ray.search import answers, repair
-from hc_ray.search.pool import Pool
+from hc_ray.search import repair
+from hc_ray.search.pool import Pool, candidate_of
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.search.selection import Selection, judging, progress, stated
-from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.spec.spec import Spec
 
 _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
@@ -162,7 +162,7 @@ class Search:
             found = prompt_formats.read(answer, prompt, self.deliverable)
             if slot.parent and not isinstance(found, Malformed):  # one that names one file of several keeps the others
                 found = {**self.pool.candidate(slot.parent).files, **found}
-            candidate = answers.candidate(slot, found, self.pool.candidates,
+            candidate = candidate_of(slot, found, self.pool.candidates,
                                           prompt_tokens=answer.prompt_tokens or 0,
                                           completion_tokens=answer.completion_tokens or 0,
                                           engine_seconds=answer.seconds,

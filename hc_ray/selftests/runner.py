@@ -1,14 +1,15 @@
-"""Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
-holds a sandbox takes the steps.
+"""Running a suite: what is put into a sandbox, the command that drives it, how its report is read, and the states of a
+workspace that it is run on, each in a fork of its own.
 
 A suite is one run of ``inside/suites/driver.py`` in the sandbox, each test in a child process of its own. The report
 comes as JSON lines on standard output; what goes to standard error is never parsed."""
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.fork_steps import Exec, Put
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.runner_paths import PYTEST_PURE, inside_command
@@ -41,6 +42,7 @@ PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
 
 
 _REPORT_LIMIT = 8 << 20
+_KEEP_SECONDS = 60.0
 _SYSTEM = ("/bin/", "/usr/", "/dev/", "/proc/", "/sys/", "/lib", BEFORE)
 
 
@@ -103,3 +105,34 @@ def _cell(data: dict[str, object]) -> Cell:
         observed=normal(observed)[:OBSERVED_LIMIT] if isinstance(observed, str) else None,
         detail=str(data.get("detail") or "")[:OBSERVED_LIMIT],
     )
+
+
+class SuiteRuns:
+    """Fills cells of a pass matrix."""
+
+    def __init__(self, forks: SandboxForks) -> None:
+        self.forks = forks
+        self._last: tuple[Sequence[SelfTest], int, Put, Exec] | None = None
+
+    async def try_out(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+        """Every test's cell on a fork that holds ``files``. ``place`` (a candidate's id) names the fork."""
+        return tuple(runs[0] for runs in await self.repeat(place, files, tests, repeats=1))
+
+    async def repeat(
+        self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], *, repeats: int
+    ) -> tuple[tuple[Cell, ...], ...]:
+        """As ``try_out``, each test run several times."""
+        if not tests:
+            return ()
+        tests, workdir = tuple(tests), (await self.forks.base()).workdir
+        keep = Exec(command=("cp", "-a", workdir, BEFORE), timeout=_KEEP_SECONDS)
+        before = [keep] if any(BEFORE in test.input for test in tests) else []
+        if self._last is None or self._last[0] is not tests or self._last[1] != repeats:
+            self._last = tests, repeats, *steps(tests, workdir, repeats=repeats)
+        *_, suite, drive = self._last
+        try:
+            done = await self.forks.in_fork(place, [*before, *self.forks.written(files), suite], drive)
+        except ValueError as error:  # the candidate names a place where nothing can be written, or is in the way there
+            says = f"its files cannot be written: {error}"
+            return ((Cell(outcome="error", detail=says),),) * len(tests)
+        return read_runs(done.stdout, tests)

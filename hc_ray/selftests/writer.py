@@ -19,7 +19,7 @@ from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Requirement, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.markdown import block_sentences, blocks, titles
 from hc_ray.spec.spec import Spec

@@ -8,7 +8,7 @@ from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
 from hc_ray.selftests import file_tester
-from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.spec.spec import Spec
 from tests.fakes.contract_task import TASK
 from tests.fakes.suites import call_test

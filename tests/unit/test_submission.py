@@ -13,9 +13,9 @@ from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.prompt import Completion, Malformed, ToolCall
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
-from hc_ray.search.answers import files_digest, normal_form
 from hc_ray.search.direct_agents import DirectAgents
 from hc_ray.search.lineages import Run
+from hc_ray.search.pool import files_digest, normal_form
 from hc_ray.search.search import Search
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace

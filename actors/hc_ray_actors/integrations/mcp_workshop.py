@@ -28,7 +28,7 @@ from hc_ray.reports.trial_view import describe, find_trial
 from hc_ray.search import decompose
 from hc_ray.search.orchestrate import make_suite
 from hc_ray.search.selection import deciding
-from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.spec.reading import read_spec
 from hc_ray_actors.backends import choose
 from hc_ray_actors.driver.configs import drafts, settle

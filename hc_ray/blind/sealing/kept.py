@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from hc_ray.domain.value import Value
-from hc_ray.machine.locks import hold
-from hc_ray.machine.whole_files import beside
+from hc_ray.machine.whole_files import beside, hold
 
 Kept = TypeVar("Kept", bound=Value)
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
-from hc_ray.machine.locks import hold, one_process_at_a_time
 from hc_ray.machine.owner import label
 from hc_ray.machine.paths import data_root
 from hc_ray.machine.sealed_guard import make_link
+from hc_ray.machine.whole_files import hold, one_process_at_a_time
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.inside.processes import kernel_release
 from hc_ray.sandboxes.runner_build import ensure_runner, staged

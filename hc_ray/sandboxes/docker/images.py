@@ -20,9 +20,9 @@ from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.domain.task import Task
-from hc_ray.machine.locks import one_process_at_a_time
 from hc_ray.machine.owner import current_owner, machine
 from hc_ray.machine.paths import data_root
+from hc_ray.machine.whole_files import one_process_at_a_time
 from hc_ray.sandboxes.docker.availability import bases, built_tag, environment_files
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts

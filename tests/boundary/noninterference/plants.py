@@ -11,7 +11,7 @@ import pytest
 from hc_ray.agent import sandbox_forks
 from hc_ray.agent.budget import Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.search import answers, schedule
+from hc_ray.search import pool, schedule
 from hc_ray.search import trial as trial_module
 from hc_ray.search.search import Search
 from hc_ray.selftests import runner
@@ -90,14 +90,14 @@ def _suite(patch: pytest.MonkeyPatch, bit: Bit) -> None:
 
 
 def _candidate(patch: pytest.MonkeyPatch, bit: Bit) -> None:
-    make = answers.candidate
+    make = pool.candidate_of
 
     def marked(*words: Any, **named: Any) -> Any:
         candidate = make(*words, **named)
         files = {path: text + "\n" * bit.now for path, text in candidate.files.items()}
         return candidate.model_copy(update={"files": files})
 
-    patch.setattr(answers, "candidate", marked)
+    patch.setattr("hc_ray.search.search.candidate_of", marked)
 
 
 def _submission(patch: pytest.MonkeyPatch, bit: Bit) -> None:
