@@ -11,10 +11,10 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside.suites import checks
-from hc_ray.sandboxes.inside.suites.child import Workdir
+from hc_ray.sandboxes.inside.suites.child import Files
 from hc_ray.search.repair import feedback
 from hc_ray.selftests import runner
-from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.runner import SuiteRuns
 from tests.fakes.folder_place import FolderPlace, FolderSandbox
 from tests.fakes.suites import call_test
 
@@ -108,11 +108,11 @@ def test_what_a_test_changed_is_put_back_with_its_owner_and_its_rights(tmp_path)
         os.chown(work / name, 2001, 2002, follow_symlinks=False)
         if mode:
             (work / name).chmod(mode)
-    workdir = Workdir(str(work), scratch)
+    files = Files(str(work), [], scratch)
     before = {path: (info.st_uid, info.st_gid, info.st_mode) for path in work.rglob("*") if (info := path.lstat())}
     for change in (lambda: os.chown(work / "shared", 0, 0), lambda: (work / "shared" / "run").write_text("y")):
         change()
-        workdir.restore()
+        files.restore()
         now = {path: (info.st_uid, info.st_gid, info.st_mode) for path in work.rglob("*") if (info := path.lstat())}
         assert now == before and (work / "shared" / "run").read_text() == "x"
 

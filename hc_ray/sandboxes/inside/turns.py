@@ -17,7 +17,6 @@ import marshal
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tarfile
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.sandboxes.inside import processes
+from hc_ray.sandboxes.inside.originals import Facts, clear, facts, put_back, remove
 
 MARK = "HC_TURN"
 """The environment variable that says for which state a process was started."""
@@ -39,8 +39,6 @@ KEPT_BYTES = 1 << 30
 INLINE = 200_000
 """Characters of an answer that is printed; a longer one is left in a file."""
 
-Facts = tuple[str, int, int, int, int, int, int, str]
-"""Kind, mode, owner, group, size, time of its content, time of its state, where a link leads."""
 Told = tuple[dict[str, Any], bytes]
 
 
@@ -62,7 +60,7 @@ class Turns:
         self.before = dict(self.walk())
         left = KEPT_BYTES
         for path in sorted(self.before, key=lambda path: (not path.startswith(f"{workdir}/"), path)):
-            kind, *_, size, _, _, _ = self.before[path]
+            kind, size = self.before[path][0], self.before[path][4]
             if kind == "file" and not path.startswith(SYSTEM) and size <= left:
                 os.makedirs(os.path.dirname(self.kept + path), exist_ok=True)
                 shutil.copyfile(path, self.kept + path)
@@ -135,7 +133,7 @@ class Turns:
         while front:
             with contextlib.suppress(FileNotFoundError), os.scandir(front.pop()) as entries:
                 for entry in entries:
-                    if entry.path in closed or (known := facts(entry.path)) is None:
+                    if entry.path in closed or (known := facts(entry.path)) is None or known[0] == "other":
                         continue
                     yield entry.path, known
                     if known[0] == "folder":
@@ -192,46 +190,9 @@ class Turns:
             if path not in self.before:
                 remove(path)
         for path in sorted({path for path in changed if path in self.before} | set(gone)):
-            kind, mode, uid, gid, _, time_ns, _, target = self.before[path]
-            if kind == "file" and not os.path.exists(self.kept + path):
-                continue
-            clear(path, keep_folder=kind == "folder")
-            if kind == "link":
-                os.symlink(target, path)
-            elif kind == "folder":
-                os.makedirs(path, exist_ok=True)
-            else:
-                shutil.copyfile(self.kept + path, path)
-                os.utime(path, ns=(time_ns, time_ns))
-            os.chown(path, uid, gid, follow_symlinks=False)
-            if kind != "link":
-                os.chmod(path, mode)
-
-
-def facts(path: str) -> Facts | None:
-    """None for what no state holds: devices, pipes, sockets, and what has just gone."""
-    try:
-        state = os.lstat(path)
-        link = os.readlink(path) if stat.S_ISLNK(state.st_mode) else ""
-    except OSError:
-        return None
-    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-    kind = kinds.get(stat.S_IFMT(state.st_mode))
-    times = (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    return (kind, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid, *times, link) if kind else None
-
-
-def remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    elif os.path.lexists(path):
-        os.remove(path)
-
-
-def clear(path: str, *, keep_folder: bool) -> None:
-    if not keep_folder or not os.path.isdir(path) or os.path.islink(path):
-        remove(path)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+            was, kept = self.before[path], self.kept + path
+            if was[0] != "file" or os.path.exists(kept):
+                put_back(path, was, kept)
 
 
 def write(path: str, info: tarfile.TarInfo, tar: tarfile.TarFile) -> None:

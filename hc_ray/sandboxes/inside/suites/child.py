@@ -9,9 +9,10 @@ import os
 import resource
 import shutil
 import signal
-import stat
 import subprocess
 from pathlib import Path
+
+from hc_ray.sandboxes.inside.originals import Facts, facts, put_back, remove
 
 MYPY = False
 if MYPY:
@@ -29,125 +30,67 @@ Run = tuple[int | None, bytes, bytes]
 """Exit code (None past the deadline), standard output, the beginning of standard error."""
 
 
-class Workdir:
-    """The workdir and its private copy; ``restore`` undoes what a test changed."""
+class Files:
+    """The workdir, and single files elsewhere, there or not, with private copies: ``restore`` undoes what a test
+    changed. Folders elsewhere, and what this user may not read, are nobody's to put back."""
 
-    def __init__(self, path: str, scratch: Path) -> None:
-        self.path, self.copy = Path(path), scratch / "pristine"
-        shutil.copytree(self.path, self.copy, symlinks=True, ignore_dangling_symlinks=True, ignore=self._special)
-        self.stamps = self._stamps()
+    def __init__(self, workdir: str, elsewhere: Sequence[str], scratch: Path) -> None:
+        self.workdir, self._elsewhere, self._copies = workdir, list(elsewhere), f"{scratch}/originals"
+        found = self._looked()
+        self._kept = {path: was for path, was in sorted(found.items()) if self._copied(path, was)}
+        self._elsewhere = [path for path in elsewhere if path in self._kept or path not in found]
+        self._last = self._looked()
 
-    @staticmethod
-    def _special(folder: str, names: list[str]) -> list[str]:
-        modes = ((name, (Path(folder) / name).lstat().st_mode) for name in names)
-        usual = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
-        return [name for name, mode in modes if not any(is_a(mode) for is_a in usual) or _closed(Path(folder) / name)]
+    def _looked(self) -> dict[str, Facts]:
+        below = [f"{at}/{name}" for at, folders, files in os.walk(self.workdir) for name in (*folders, *files)]
+        return {path: known for path in (*below, *self._elsewhere) if (known := facts(path))}
 
-    def _stamps(self) -> dict[str, tuple[int, ...]]:
-        """Path → what tells a changed entry; the change time cannot be set back by a test."""
-        stamps: dict[str, tuple[int, ...]] = {}
-        for folder, names, files in os.walk(self.path):
-            for name in (*names, *files):
-                path = Path(folder) / name
-                info = path.lstat()
-                changed = 0 if stat.S_ISDIR(info.st_mode) else info.st_ctime_ns
-                size = info.st_size if changed else 0
-                stamps[str(path)] = (info.st_ino, info.st_mode, size, changed, info.st_uid, info.st_gid)
-        return stamps
+    def _copied(self, path: str, was: Facts) -> bool:
+        """Whether what lies there can be put back; a file is copied for that."""
+        kind, size, copy = was[0], was[4], self._copies + path
+        if kind == "other" or (path in self._elsewhere and (kind != "file" or size > WRITES)):
+            return False
+        if kind != "file":
+            return kind == "link" or os.access(path, os.R_OK)
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            return bool(shutil.copyfile(path, copy))
+        return False
+
+    def _changed(self, now: dict[str, Facts]) -> set[str]:
+        def told(known: Facts | None) -> object:  # a folder's size and times say what comes and goes in it
+            return (known[:4], known[8]) if known and known[0] == "folder" else known
+
+        return {path for path in {*now, *self._last} if told(now.get(path)) != told(self._last.get(path))}
 
     def changes(self) -> str:
-        """What a run changed, for an observation: paths with a digest of what they hold now."""
+        """What a run changed in the workdir, for an observation: paths with a digest of what they hold now."""
         import hashlib
 
-        before, now = self.stamps, self._stamps()
-        told = []
-        for path in sorted({*before, *now}):
-            if before.get(path) == now.get(path):
-                continue
-            name = os.path.relpath(path, self.path)
+        now, told = self._looked(), []
+        for path in sorted(self._changed(now).difference(self._elsewhere)):
+            name = os.path.relpath(path, self.workdir)
             if "__pycache__" in name or name.endswith(".pyc"):
                 continue
-            place = Path(path)
             if path not in now:
                 told.append(f"-{name}")
-            elif place.is_file() and not place.is_symlink():
-                with place.open("rb") as file:
+            elif now[path][0] == "file":
+                with open(path, "rb") as file:
                     told.append(f"{name} {hashlib.sha256(file.read(8 << 20)).hexdigest()[:8]}")
-            elif path not in before:
-                told.append(f"{name}/" if place.is_dir() else name)
+            elif path not in self._last:
+                told.append(f"{name}/" if os.path.isdir(path) else name)
         return ", ".join(told[:20])
 
     def restore(self) -> None:
-        """Put back what a test changed; nothing is copied where nothing changed."""
-        if self._stamps() == self.stamps:
-            return
-        for path in list(self.path.iterdir()):
-            if not _closed(path):
-                _remove(path)
-        shutil.copytree(self.copy, self.path, symlinks=True, dirs_exist_ok=True)
-        self._give_back()
-        self.stamps = self._stamps()
-
-    def _give_back(self) -> None:
-        """Owners, which a copy does not keep. A user who may not give files away had none of others."""
-        for path, (_, mode, *_, uid, gid) in self.stamps.items():
-            with contextlib.suppress(OSError):
-                info = os.lstat(path)
-                if (info.st_uid, info.st_gid) == (uid, gid):
-                    continue
-                os.chown(path, uid, gid, follow_symlinks=False)
-                if not stat.S_ISLNK(info.st_mode):  # which takes the right to run as the owner away
-                    os.chmod(path, stat.S_IMODE(mode))
-
-
-class Outside:
-    """Single files elsewhere, there or not, and private copies of them."""
-
-    def __init__(self, paths: Sequence[str], scratch: Path) -> None:
-        self.copies = {Path(path): scratch / f"outside-{number}" for number, path in enumerate(paths)}
-        self.stamps: dict[Path, tuple[int, ...]] = {}
-        for path, copy in list(self.copies.items()):
-            found = self.stamps[path] = _stamp(path)
-            if found and not (stat.S_ISREG(found[1]) and found[2] <= WRITES and _copied(path, copy)):
-                del self.copies[path]
-
-    def restore(self) -> None:
-        for path, copy in self.copies.items():
-            if _stamp(path) != self.stamps[path]:
+        """Put back what a test changed; nothing is touched where nothing changed."""
+        if changed := self._changed(self._looked()):
+            for path in sorted(changed.difference(self._last), reverse=True):
                 with contextlib.suppress(OSError):
-                    _remove(path)
-                    if self.stamps[path]:
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        shutil.copy2(copy, path)
-                        os.chown(path, *self.stamps[path][-2:])
-                self.stamps[path] = _stamp(path)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What tells a changed file; empty where nothing is."""
-    try:
-        info = path.lstat()
-    except OSError:
-        return ()
-    return info.st_ino, info.st_mode, info.st_size, info.st_ctime_ns, info.st_uid, info.st_gid
-
-
-def _copied(path: Path, copy: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return bool(shutil.copy2(path, copy))
-    return False
-
-
-def _closed(path: Path) -> bool:
-    """Whether this user may not read it: nothing could put it back."""
-    return not path.is_symlink() and not os.access(path, os.R_OK)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+                    remove(path)
+            for path in sorted(changed.intersection(self._kept)):
+                with contextlib.suppress(OSError):
+                    put_back(path, self._kept[path], self._copies + path)
+            self._last = self._looked()
 
 
 def nameless(folder: Path) -> IO[bytes]:

@@ -48,17 +48,16 @@ class Driver:
 
     def __init__(self, plan: dict[str, Any], scratch: Path) -> None:
         self.plan, self.scratch = plan, scratch
-        self.workdir = child.Workdir(plan["workdir"], scratch)
-        self.outside = child.Outside(plan["outside"], scratch)
+        self.workdir, self.files = Path(plan["workdir"]), child.Files(plan["workdir"], plan["outside"], scratch)
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
-        self.calls = Forks([[self.python]], self.workdir.path, scratch, limits)
+        self.calls = Forks([[self.python]], self.workdir, scratch, limits)
         # Under the task's own interpreter, so that its packages can be imported; where that has no pytest and cannot
         # borrow the runner's, under the runner's.
         pythons = [[self.python], ["env", f"PYTHONPATH={plan['pytest']}", self.python], [sys.executable]]
         limits = {"CPU": int(plan["check_seconds"]), "FSIZE": CHECK_WRITES, "CORE": 0}
-        self.checks = Forks(pythons, self.workdir.path, scratch, limits, imports="pytest")
+        self.checks = Forks(pythons, self.workdir, scratch, limits, imports="pytest")
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -68,11 +67,10 @@ class Driver:
             return cell("timeout", None, f"not run: {self.timeouts} tests had run out of time")
         try:
             try:
-                result = self._executed(test, self.workdir.path / test["subject"]["path"])
+                result = self._executed(test, self.workdir / test["subject"]["path"])
             finally:
                 self.bury()
-                self.workdir.restore()
-                self.outside.restore()
+                self.files.restore()
         except Exception as error:
             result = cell("error", None, f"{type(error).__name__}: {error}")
         self.timeouts += result["outcome"] == "timeout"
@@ -141,7 +139,7 @@ class Driver:
                 return cell("skipped", None, "no C compiler here")
             binary = self.scratch / key[:12]
             code, _, err = child.run(
-                [compiler, "-O1", "-w", "-o", str(binary), str(path), "-lm"], cwd=self.workdir.path,
+                [compiler, "-O1", "-w", "-o", str(binary), str(path), "-lm"], cwd=self.workdir,
                 scratch=self.scratch, timeout=30, cpu=20,
             )  # fmt: skip
             fault = err.decode("utf-8", "replace").replace(str(path), path.name)
@@ -154,12 +152,12 @@ class Driver:
     def _shell(self, test: dict[str, Any], launcher: str) -> Result:
         """Run a command line; what it means: its output against the expectation."""
         code, out, err = child.run(
-            ["sh", "-c", f"{launcher} {test['input']}".strip()], cwd=self.workdir.path, scratch=self.scratch,
+            ["sh", "-c", f"{launcher} {test['input']}".strip()], cwd=self.workdir, scratch=self.scratch,
             timeout=self.plan["seconds"], stdin=test["stdin"].encode(),
         )  # fmt: skip
         if code is None:
             return cell("timeout", None, "ran out of time")
-        changed = self.workdir.changes()
+        changed = self.files.changes()
         told = "\n".join(part.rstrip() for part in out.decode("utf-8", "replace").rstrip().splitlines())
         observed = f"exit {code}; {told[:1500]}" + (f"; changes {changed}" if changed else "")
         fault = err.decode("utf-8", "replace")[-300:]
