@@ -74,12 +74,12 @@ _LONGEST = 1e9
 _HUNK = re.compile(rf"^{_SEARCH}\n(.*?)^{_BETWEEN}\n(.*?)^{_REPLACE}[ \t]*$", re.S | re.M)
 
 
-def describe(tools: Sequence[Tool] = TOOLS) -> str:
+def describe() -> str:
     """What a prompt says of the actions."""
-    return "\n".join(f"- `{one.fence}`: {one.says}" for one in tools)
+    return "\n".join(f"- `{one.fence}`: {one.says}" for one in TOOLS)
 
 
-def functions(tools: Sequence[Tool] = TOOLS) -> tuple[dict[str, Any], ...]:
+def functions() -> tuple[dict[str, Any], ...]:
     """The actions as functions of the OpenAI protocol."""
     return tuple(
         {
@@ -95,7 +95,7 @@ def functions(tools: Sequence[Tool] = TOOLS) -> tuple[dict[str, Any], ...]:
                 },
             },
         }
-        for one in tools
+        for one in TOOLS
     )  # fmt: skip
 
 

@@ -115,7 +115,9 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
                 if _path_of(info) == f"/{DELETED}":
                     deleted = read_deleted(archive.extractfile(info))
                     continue
-                member = _other_name(info, members) if info.islnk() else _member_of(archive, info)
+                member = _other_name(info, members) if info.islnk() else member_of(archive, info, _path_of(info))
+                if member is None:
+                    raise ValueError(f"the member {info.name!r} is no file, folder or link")
                 total += len(member.data) if info.islnk() else 0  # whose header has no size
                 if member.path != "/":
                     members[member.path] = member
@@ -124,16 +126,15 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
     return Change(members=tuple(members.values()), deleted=deleted)
 
 
-def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
-    path, mode, owner = _path_of(info), info.mode & 0o7777, (info.uid, info.gid)
+def member_of(archive: tarfile.TarFile, info: tarfile.TarInfo, path: str) -> Member | None:
+    """What a tar holds for a path; None for devices, pipes and sockets. Hard links have no content of their own."""
+    mode, owner = info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
         return Member(path, "folder", mode, owner=owner)
     if info.issym() and "\0" not in info.linkname:  # where it would end, for whoever makes the link
         return Member(path, "link", 0o777, target=info.linkname, owner=owner)
-    content = archive.extractfile(info) if info.isfile() else None
-    if content is None:
-        raise ValueError(f"the member {info.name!r} is no file, folder or link")
-    return Member(path, "file", mode, data=content.read(), owner=owner)
+    content = archive.extractfile(info) if info.isreg() else None
+    return Member(path, "file", mode, data=content.read(), owner=owner) if content is not None else None
 
 
 def _other_name(info: tarfile.TarInfo, members: Mapping[str, Member]) -> Member:

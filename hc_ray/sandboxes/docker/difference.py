@@ -2,13 +2,13 @@
 diff knows the last one only): that diff says which paths were touched, and each is looked at now and in the image."""
 
 import posixpath
-import tarfile
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TypeVar
 
-from hc_ray.domain.filetree import Member, pack
+from hc_ray.domain.filetree import Member, member_of, pack
 from hc_ray.domain.ports import Difference
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.lineage import DOCKERS_OWN, Lineage, ancestors, left_out
@@ -68,28 +68,14 @@ def read_tree(
             budget.take(len(place) + len(info.linkname) + (len(first.data) if first else info.size))
             if info.islnk() and not first:  # another name of what is not wanted
                 alone.append(place)
-            elif not left_out(place, named) and (member := _member(tar, info, place, first)):
-                found[place] = member
+            elif not left_out(place, named):
+                member = replace(first, path=place) if first else member_of(tar, info, place)
+                found |= {place: member} if member else {}
             if not whole:
                 break
     for place in alone:
         found |= read_tree(daemon, container, place, budget, whole=False, named=named) or {}
     return found
-
-
-def _member(tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, first: Member | None) -> Member | None:
-    """``first``: what has the first name of a file, where this is another."""
-    mode, owner = info.mode & 0o7777, (info.uid, info.gid)
-    if info.isdir():
-        return Member(place, "folder", mode, owner=owner)
-    if info.issym():
-        return Member(place, "link", 0o777, target=info.linkname, owner=owner)
-    if info.islnk():
-        return Member(place, "file", mode, data=first.data, owner=owner) if first else None
-    if not info.isfile():
-        return None
-    content = tar.extractfile(info)
-    return Member(place, "file", mode, data=content.read() if content else b"", owner=owner)
 
 
 class Baseline:
