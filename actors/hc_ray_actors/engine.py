@@ -18,15 +18,15 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.speed import request_seconds
 from hc_ray.engines.weights_shelf import WeightsShelf
 from hc_ray.machine.cleanup import owned_folder, remove_folder
-from hc_ray.machine.remembered import recall, remember
 from hc_ray.machine.sealed_box import Addressee
+from hc_ray.machine.whole_files import recall, remember
 from hc_ray_actors.cluster import LOOPBACK, own_address
 from hc_ray_actors.ray_token import derived_key
 
 if TYPE_CHECKING:
     from hc_ray.engines.catalogue import ResolvedModel
+    from hc_ray.engines.http import Seats
     from hc_ray.engines.server import ServerProcess
-    from hc_ray.engines.spread import Seats
 
 
 class Endpoint(Value):
@@ -126,7 +126,7 @@ def _slots(parallel: int, servers: int) -> int:
 
 def seats_of(config: EngineConfig, endpoint: Endpoint) -> "Seats":
     """Those of an engine that only this process asks."""
-    from hc_ray.engines.spread import Seats
+    from hc_ray.engines.http import Seats
 
     servers = len(endpoint.base_urls)
     return Seats(servers, _slots(config.parallel, servers) if config.kind == "embedded" else 0)
@@ -139,7 +139,7 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float, seat
         from hc_ray.engines.scripted import ScriptedModel, load_script
 
         return ScriptedModel(load_script(config.script or ""))
-    from hc_ray.engines.spread import Seats, Spread
+    from hc_ray.engines.http import Seats, Spread
 
     key = _key(config, endpoint.key_name)
     servers = [

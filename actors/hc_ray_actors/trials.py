@@ -35,7 +35,7 @@ from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 if TYPE_CHECKING:
-    from hc_ray.engines.spread import Seats
+    from hc_ray.engines.http import Seats
 
 
 STEPS = 16

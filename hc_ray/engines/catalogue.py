@@ -16,8 +16,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.paths import configs_dir, data_root, expanded
-from hc_ray.machine.remembered import recall, remember
-from hc_ray.machine.whole_files import one_process_at_a_time
+from hc_ray.machine.whole_files import one_process_at_a_time, recall, remember
 
 V = TypeVar("V", bound=Value)
 

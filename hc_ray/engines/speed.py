@@ -3,7 +3,7 @@ against."""
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.machine.remembered import recall, remember
+from hc_ray.machine.whole_files import recall, remember
 
 
 class Speed(Value):

@@ -1,9 +1,10 @@
 """Files and folders on a file system: whole, lasting, and locked among the processes that see them. The kernel lets a
-lock go with its holder."""
+lock go with its holder. In some of them this machine remembers figures from one command to the next."""
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import secrets
 import time
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+from hc_ray.machine.paths import data_root
 
 
 @contextlib.contextmanager
@@ -112,3 +115,23 @@ def one_process_at_a_time(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         hold(file.fileno(), path)
         yield
+
+
+def recall(kind: str, key: str) -> Any:
+    """What was remembered last; None where there is nothing, or nothing that can be read."""
+    try:
+        return json.loads((data_root() / f"{kind}.json").read_text())[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remember(kind: str, key: str, figure: Any) -> None:
+    """Keep a figure in the place of an earlier one."""
+    path = data_root() / f"{kind}.json"
+    try:
+        known = dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        known = {}
+    known[key] = figure
+    with beside(path, json.dumps(known, indent=1).encode(), lasting=False) as new:
+        new.replace(path)

@@ -21,8 +21,7 @@ from hc_ray.domain.trial import seed_of
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import gate, tester
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
-from hc_ray.selftests.target import Target, targets_of
+from hc_ray.selftests.shown_examples import Target, generic_inputs, shown_tests, targets_of
 from hc_ray.selftests.writer import OWNER, Writer
 from hc_ray.spec.reading import read_spec
 

@@ -12,8 +12,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.suite import Category, SelfTest, Unknown
 from hc_ray.selftests.inputs import fits
-from hc_ray.selftests.shown_examples import calls_of, test_of, usages
-from hc_ray.selftests.target import Target
+from hc_ray.selftests.shown_examples import Target, calls_of, test_of, usages
 from hc_ray.spec.calls import find_calls
 from hc_ray.spec.spec import Spec
 

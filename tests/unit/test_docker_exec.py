@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.domain.filetree import Member
-from hc_ray.sandboxes.docker.exec import Conversation
 from hc_ray.sandboxes.docker.lineage import put_changes
 from hc_ray.sandboxes.docker.place import Ground
+from hc_ray.sandboxes.docker.stream import Conversation
 from hc_ray.sandboxes.docker.values import PathFacts, path_facts, remedy, split_tag
 
 

@@ -16,11 +16,10 @@ from hc_ray.domain.engine_config import EngineConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.prompt import Completion, Message, Prompt, ToolCall
 from hc_ray.engines import knee, remote
-from hc_ray.engines.http import POOL, HttpModel
+from hc_ray.engines.http import POOL, HttpModel, Seats, Spread
 from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
-from hc_ray.engines.spread import Seats, Spread
 from hc_ray.engines.wire import count_of, text_of
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter

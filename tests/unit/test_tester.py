@@ -7,7 +7,7 @@ from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.suite import CATEGORIES
 from hc_ray.selftests import tester
 from hc_ray.selftests.gate import fault_of
-from hc_ray.selftests.target import Target, targets_of
+from hc_ray.selftests.shown_examples import Target, targets_of
 from tests.fakes.specs import read
 
 SPEC, _ = read("Do this.\nThen that.")

@@ -7,7 +7,7 @@ from hc_ray.domain.config import RoleName
 from hc_ray.domain.profile import lineage_tokens
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.engines.speed import known_speed
-from hc_ray.machine.remembered import recall, remember
+from hc_ray.machine.whole_files import recall, remember
 
 FALLBACK_RATE = 120.0
 """Tokens per second (prompt and completion) assumed until a sweep or a bench on this machine has measured its own."""

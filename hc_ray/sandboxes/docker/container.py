@@ -13,10 +13,10 @@ from hc_ray.domain.runner_paths import MACHINERY, RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.difference import difference
-from hc_ray.sandboxes.docker.exec import converse
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 from hc_ray.sandboxes.docker.lineage import Lineage, Ticket
 from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
+from hc_ray.sandboxes.docker.stream import converse
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk, overuse
 from hc_ray.sandboxes.inside import frames

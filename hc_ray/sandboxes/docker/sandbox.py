@@ -1,7 +1,7 @@
 """Sandboxes as Docker containers: every limit that Docker has is set, and a watchdog stands in for the disk quota that
 overlay2 lacks. The parts: ``connection`` (the SDK), ``client``, ``availability`` (which tasks it can take), ``images``,
-``place`` (what they share), ``container`` (one sandbox), ``lifecycle`` (how it begins and ends), ``exec`` (one
-command), ``lineage``, ``difference``."""
+``place`` (what they share), ``container`` (one sandbox), ``lifecycle`` (how it begins and ends), ``stream`` (what a
+command says), ``lineage``, ``difference``."""
 
 import contextlib
 import threading
