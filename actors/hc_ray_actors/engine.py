@@ -58,7 +58,7 @@ def _client(config: EngineConfig, url: str, name: str, key: str | None, **more: 
         return AnthropicModel(url, name, api_key=key, **more)
     from hc_ray.engines.http import HttpModel
 
-    return HttpModel(url, name, api_key=key, **more)
+    return HttpModel(url, name, api_key=key, ours=not config.remote, **more)
 
 
 async def capabilities_of(

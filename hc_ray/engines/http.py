@@ -5,7 +5,9 @@ import asyncio
 import contextlib
 import itertools
 import json
+import socket
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +21,21 @@ from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, count_of, request_of, sa
 
 POOL = 4
 """Connections of one HTTP client."""
+WATCHED = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, number, value)
+        for name, value in (
+            ("TCP_KEEPIDLE", 10),
+            ("TCP_KEEPINTVL", 10),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 40_000),
+        )
+        if (number := getattr(socket, name, None)) is not None
+    ),
+]
+"""A machine that loses its power, or its network, says nothing: whoever waits there for an answer is to learn of it
+within 40 s, not when the request's own time is over."""
 
 
 class Clients:
@@ -30,7 +47,15 @@ class Clients:
         count = -(-connections // POOL)
         limits = httpx.Limits(max_connections=POOL, max_keepalive_connections=POOL)
         trusted = httpx.create_ssl_context(trust_env=settings["trust_env"])
-        self._clients = [httpx.AsyncClient(limits=limits, verify=trusted, **settings) for _ in range(count)]
+        # httpx looks for proxies only where it makes the transport itself.
+        proxies = settings["trust_env"] and urllib.request.getproxies()
+
+        def transport() -> httpx.AsyncHTTPTransport | None:
+            return None if proxies else httpx.AsyncHTTPTransport(trusted, limits=limits, socket_options=WATCHED)
+
+        self._clients = [
+            httpx.AsyncClient(limits=limits, verify=trusted, transport=transport(), **settings) for _ in range(count)
+        ]
         self._busy = [0] * count
         self._free = asyncio.Semaphore(count * POOL)
 

@@ -42,7 +42,8 @@ class RemoteModel(Generic[_Client]):
 
     ``timeout`` bounds one request in seconds, retries and back-off included, waiting for a slot excluded. ``sampling``
     is sent with every prompt as ``probe`` saw it accepted; None: ``plain_sampling``, which changes nothing. What stands
-    in ``refused``, also of ``probe``, is not sent."""
+    in ``refused``, also of ``probe``, is not sent. ``ours``: it is a server of this cluster, before which no proxy of
+    the environment stands."""
 
     plain_sampling: Mapping[str, float] = {}
     _counts: bool | None = None
@@ -60,6 +61,7 @@ class RemoteModel(Generic[_Client]):
         backoff: float = 0.25,
         sampling: Mapping[str, float] | None = None,
         refused: Collection[str] = (),
+        ours: bool = False,
     ) -> None:
         self._base_url = normal_base_url(base_url)
         self.model = model
@@ -70,6 +72,7 @@ class RemoteModel(Generic[_Client]):
         self._backoff = backoff
         self._sampling = dict(self.plain_sampling if sampling is None else sampling)
         self._refused = frozenset(refused)
+        self._direct = ours or urlsplit(self._base_url).hostname in ("127.0.0.1", "localhost", "::1")
         self._slots = asyncio.Semaphore(parallel)
         self._known: dict[bytes, int] = {}
         """Digest of a text → its tokens. Trials of one task ask the same, whatever their agents and seeds."""
@@ -109,8 +112,7 @@ class RemoteModel(Generic[_Client]):
 
     @functools.cached_property
     def _client(self) -> _Client:
-        # A proxy of the environment must not stand before loopback.
-        return self._open(trust_env=urlsplit(self._base_url).hostname not in ("127.0.0.1", "localhost", "::1"))
+        return self._open(trust_env=not self._direct)
 
     async def _patiently(self, send: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """What ``send`` answers, called again while it raises ``Again``. Raises ``EngineError`` when the time or the

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -191,6 +192,25 @@ async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(mon
     monkeypatch.setenv("NO_PROXY", "")
     async with speaking(client={"retries": 0}) as (_, model):
         assert (await model.complete(TEXT)).text
+
+
+async def test_a_proxy_of_the_environment_does_not_stand_before_servers_of_the_cluster(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    own = EngineConfig(kind="server", command="any {host} {port}", model="fake", context_tokens=4096)
+    with EngineServer(echo_request, host="127.0.0.2") as server:
+        assert (await capabilities_of(own, server.base_url.replace("127.0.0.1", "127.0.0.2"))).chat
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="no table of connections")
+async def test_whoever_waits_for_an_answer_looks_whether_the_other_machine_is_still_there():
+    async with speaking(delay=1.0) as (server, model):
+        asked, port = asyncio.ensure_future(model.complete(TEXT)), f":{int(server.base_url[:-3].split(':')[-1]):04X}"
+        await asyncio.sleep(0.5)
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+        timers = [line[5].split(":")[0] for line in lines if line[2].endswith(port) and line[3] == "01"]
+        await asked
+    assert timers == ["02"], "a timer of keepalive"
 
 
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():
