@@ -1,6 +1,8 @@
 """Actors whose process dies are replaced, and what they were at is done again, with actors that are played."""
 
 import asyncio
+import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -54,6 +56,28 @@ def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_pat
     assert (summary.done, summary.unscored, summary.stopped) == (3, 0, False) and stage.made.count(kind) == 2
     told = [attempts_of(result) for result in results_of(tmp_path / "out").values()]
     assert any(told) and {one["error_type"] for failed in told for one in failed} == {"ActorError"}
+
+
+def test_an_engine_whose_server_hangs_is_replaced_before_a_request_to_it_has_spent_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
+    ill = []
+
+    async def asks(name):
+        if not ill:
+            ill.append(name)
+            while stage.made.count("Engine") == 1:  # as long as its server is there, it says nothing
+                await asyncio.sleep(0.01)
+            raise EngineError("the server closed the connection")
+
+    async def alive(kind):
+        return kind != "_Engine" or not ill or stage.made.count("Engine") > 1
+
+    stage = Stage(solve=asks, alive=alive)
+    late = threading.Timer(20, signal.raise_signal, [signal.SIGINT])
+    late.start()
+    summary, _ = run(plan_of(tmp_path / "out", 1), stage)
+    late.cancel()
+    assert (summary.done, summary.unscored, summary.interrupted) == (1, 0, False)
 
 
 def test_a_sweep_whose_engine_hangs_while_it_starts_does_not_wait_for_ever(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ RESTARTS, PERIOD = 5, 600.0
 ANSWER_SECONDS = 20.0
 """How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
 PULSE_SECONDS = 10.0
-"""Between two looks whether an actor's process hangs."""
+"""Between two looks whether an actor's process, or a server that it started, hangs."""
 SILENT_SECONDS = 60.0
 """A process that leaves a call that takes a moment unanswered for so long hangs, and is ended."""
 START_SECONDS = 90.0
@@ -215,7 +215,8 @@ class Post:
         await asyncio.sleep(PULSE_SECONDS)
         while self.actor is actor:
             with contextlib.suppress(HcRayError):  # it is dead or away, and whoever needs it finds out
-                await self.heard(lambda actor: actor.alive())
+                if not await self.heard(lambda actor: actor.alive()):
+                    await self.check()  # a server of it is dead or hangs, and who asks that one would wait for long
             await asyncio.sleep(PULSE_SECONDS)
 
     async def dismiss(self) -> None:
