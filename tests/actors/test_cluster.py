@@ -14,6 +14,7 @@ import pytest
 from hc_ray.domain.errors import ActorError, PlatformError
 from hc_ray_actors import address
 from hc_ray_actors.cluster import SANDBOX, Cluster, Member, wait_until_free
+from hc_ray_actors.driver.nodes import BackendsOfNodes, SeenNode
 from hc_ray_actors.ray_cluster import Remote
 from hc_ray_actors.ray_token import token_file
 
@@ -195,6 +196,15 @@ async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have
     hidden, dead = await told(ActorUnavailableError("RPC error", None)), await told(ActorDiedError())
     assert hidden.startswith("the process that serves grade cannot be reached (ActorUnavailableError: ")
     assert dead.startswith("the process that serves grade died (ActorDiedError: ")
+
+
+def test_a_backend_works_where_one_of_several_machines_of_one_name_has_it():
+    twins = [
+        SeenNode(id=str(number), name="localhost", address=f"10.0.0.{number}", slots={SANDBOX: 1}, faults=faults)
+        for number, faults in enumerate(({"docker": "no daemon"}, {}, {"docker": "no daemon", "bwrap": "not there"}))
+    ]
+    assert BackendsOfNodes(twins).fault("docker") is None
+    assert BackendsOfNodes(twins[::2]).fault("docker") == "localhost: no daemon; localhost: no daemon"
 
 
 def test_slots_of_a_node_that_is_lost_are_not_waited_for():

@@ -151,6 +151,17 @@ async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clus
     assert told == ["ip-a ip-b"] and far.made.count("Sandboxes") == 3
 
 
+async def test_machines_of_one_name_are_told_apart_and_one_that_comes_back_is_the_one_that_it_was(tmp_path, far):
+    addresses, slots = {"a": "ip-1", "b": "ip-2", "c": "ip-1"}, {SANDBOX: 2.0, VERIFIER: 2.0}
+    far.members = lambda: [Member(id=one, name="twin", address=addresses[one], slots=slots) for one in far.nodes]
+    crew = await _opened(tmp_path, far)
+    [back] = [Member(id="c", name="twin", address="ip-1", slots=slots)]
+    crew._leave("a")
+    await crew._join(back)
+    await crew.close_trials()
+    assert crew._roster.names == {"a": "twin", "b": "twin (ip-2)", "c": "twin"}
+
+
 async def test_a_machine_that_comes_back_under_its_name_before_it_was_missed_is_told_as_it_is_now():
     told = []
     roster = Roster(Stage(), told.append, lambda: None, patience=1.0, near=False)

@@ -107,10 +107,11 @@ class BackendsOfNodes(Backends):
         self._nodes = [node for node in nodes if node.slots.get(SANDBOX)]
 
     def fault(self, backend: str) -> str | None:
-        faults = {node.name: node.faults.get(backend, node.left_out) for node in self._nodes}
-        if not all(faults.values()):
+        faults = [node.faults.get(backend, node.left_out) for node in self._nodes]  # by no name: several may have one
+        if not all(faults):
             return None
-        return "; ".join(f"{name}: {fault}" for name, fault in faults.items()) or f"no node offers {SANDBOX}"
+        told = (f"{node.name}: {fault}" for node, fault in zip(self._nodes, faults, strict=True))
+        return "; ".join(told) or f"no node offers {SANDBOX}"
 
     def images(self, tasks: Sequence[Task], public_root: Path) -> Availability:
         """As the driver's Docker says, if it has one; else nodes will say when they need them."""

@@ -47,6 +47,8 @@ class Crew:
         self._near = cluster.where in {"laptop", "in-process"}
         self._deliveries = Deliveries(cluster, plan.public_root, plan.sealed_root, plan.taken)
         self._members: dict[str, Member] = {}
+        self._machines: dict[tuple[str, str], str] = {}
+        """Host name and address → what readers are told: host names repeat, and two machines must not look like one."""
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
         self._images = Images(self._roster)
@@ -164,7 +166,8 @@ class Crew:
     async def _join(self, member: Member) -> None:
         """Put up what a node has slots for; what cannot be had there rests."""
         self._members[member.id] = member
-        self._roster.names[member.id] = member.name
+        name = f"{member.name} ({member.address})" if member.name in self._machines.values() else member.name
+        self._roster.names[member.id] = self._machines.setdefault((member.name, member.address), name)
         posts = [
             Post(self._roster, kind, what, partial(self._make, member), self._begin, node=member.id)
             for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
