@@ -103,6 +103,21 @@ async def test_what_a_dead_replica_had_in_hand_another_answers_and_it_gets_nothi
     assert servers[0].asked == 3 and sum(server.asked for server in servers) == 7
 
 
+async def test_the_time_that_a_request_spent_at_a_replica_that_did_not_answer_is_none_of_the_trials(world):
+    servers, _, meter, time = world
+    servers[0].dead = True
+    asked = asyncio.ensure_future(meter.complete(PROMPT))
+    await asyncio.sleep(0)
+    time[0] += 40
+    servers[0].may.set()
+    await asyncio.sleep(0.01)
+    time[0] += 3
+    for server in servers:
+        server.may.set()
+    await asked
+    assert meter._activity.queued() == 40
+
+
 def test_an_engine_on_a_node_that_will_leave_is_told_of_only_where_there_is_no_other():
     engine, leaving = EngineConfig(kind="server", command="vllm", replicas=2), {"a"}
     plan = SimpleNamespace(asked=[(engine, Profile(), "m")])

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import EngineUse, Waited
 from hc_ray.domain.prompt import Completion
 
@@ -248,6 +249,9 @@ class EngineQueue:
                 operation.started = self._activities.now()
                 try:
                     yield
+                except EngineError:
+                    operation.started = None  # the trial is given back the time
+                    raise
                 finally:
                     self._give()
         finally:
