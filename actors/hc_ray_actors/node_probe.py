@@ -14,6 +14,7 @@ import hc_ray
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
+from hc_ray.machine.cleanup import reap_folders, reap_processes
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.values import ImageFacts
@@ -107,11 +108,13 @@ def differs(seen: NodeReport) -> str | None:
 
 
 class NodeProbe:
-    """An actor that looks at its node once, before a sweep is planned."""
+    """An actor that looks at its node once, before a sweep is planned, and ends what dead ones left there."""
 
     needs_keys = False
 
     async def report(self, backends: tuple[str, ...]) -> NodeReport:
+        reap_processes()
+        reap_folders()
         return report(*backends)
 
 

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from hc_ray.domain.errors import ConfigError
+from hc_ray.machine import cleanup
+from hc_ray.machine.owner import label
+from hc_ray_actors.node_probe import NodeProbe
 from hc_ray_actors.node_slots import node_slots
 
 
@@ -30,6 +34,16 @@ def test_a_host_without_sandboxes_gets_an_engine_for_each_gpu_alone_and_says_why
     slots, why = node_slots(here=Host(), gpus=tmp_path)
     assert slots == {"engine_slot": 2, "sandbox_slot": 0, "verifier_slot": 0}
     assert "docker: install docker" in why and "bwrap: install bwrap" in why
+
+
+async def test_the_look_at_a_node_before_a_sweep_removes_what_a_dead_one_left_there_and_nothing_of_the_living(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, living = (cleanup.owned_folder("engine") for _ in range(2))
+    (dead / cleanup.OWNER_FILE).write_text(label("4194304-1"))  # a number that no process has
+    await NodeProbe().report(())
+    assert living.exists() and not dead.exists()
 
 
 @pytest.mark.parametrize("given", ["gpu=1", "engine_slot", "engine_slot=-1", "sandbox_slot=all"])
