@@ -65,9 +65,11 @@ class Remote:
                 raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
             except RayError as fault:
                 # Its process, its node or Ray itself: nothing that the method did.
-                says = " ".join(str(fault).split())[:300]
+                says = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
                 what = "cannot be reached" if isinstance(fault, ActorUnavailableError) else "died"
-                raise ActorError(f"the process that serves {name} {what} ({type(fault).__name__}: {says})") from None
+                if getattr(fault, "actor_init_failed", False):  # its words end with what happened there
+                    what, says = "did not start", str(fault).strip().splitlines()[-1][:300]
+                raise ActorError(f"the process that serves {name} {what} ({says})") from None
 
         return call
 

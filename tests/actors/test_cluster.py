@@ -183,7 +183,7 @@ def test_a_head_that_accepts_at_once_and_is_too_busy_to_answer_soon_is_no_stale_
 
 
 async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have_died():
-    from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
+    from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
 
     async def told(fault: RayError) -> str:
         def remote() -> None:
@@ -196,6 +196,10 @@ async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have
     hidden, dead = await told(ActorUnavailableError("RPC error", None)), await told(ActorDiedError())
     assert hidden.startswith("the process that serves grade cannot be reached (ActorUnavailableError: ")
     assert dead.startswith("the process that serves grade died (ActorDiedError: ")
+    full = OSError(28, "No space left on device", "/srv/work")
+    trace = "Traceback (most recent call last):\n" + "  File x, line 1\n" * 40 + f"OSError: {full}"
+    unmade = await told(ActorDiedError(RayTaskError("Sandboxes.__init__", trace, full, actor_id=b"a" * 16)))
+    assert unmade == f"the process that serves grade did not start (OSError: {full})"
 
 
 def test_a_backend_works_where_one_of_several_machines_of_one_name_has_it():
