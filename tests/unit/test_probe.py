@@ -48,7 +48,7 @@ def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     (tmp_path / "lib").mkdir()
     found = answer(installed(tmp_path / "lib"), given, env)
     assert found.exists == ("/bin/sh", "/bin") and (found.path[0], found.path[-1]) == (search[0], "/app")
-    assert "/root" in found.homes and not {"/", "/nonexistent"} & {*found.homes}
+    assert {"/root", "/etc/skel"} <= {*found.homes} and not {"/", "/nonexistent"} & {*found.homes}
     assert (found.bash, found.pytest, found.home) == (True, "pure", str(tmp_path))
     assert found.programs["python3"][0] == f"{search[0]}/python3"
     assert found.programs["python3"][-1] == os.path.realpath(sys.executable) and "absent-program" not in found.programs
@@ -113,6 +113,27 @@ def test_a_precompiled_header_is_found_before_the_header_that_it_lies_beside(tmp
     orders = {"headers": [f"{tmp_path}/first", f"{tmp_path}/last"], "perl": []}
     assert found_first(f"{tmp_path}/{name}", orders) == [f"{tmp_path}/last/sys/types.h"]
     assert found_first(f"{tmp_path}/{name}".replace("types", "other"), orders) == []
+
+
+def test_whatever_a_folder_of_precompiled_headers_calls_its_files_they_are_found_first(tmp_path):
+    (tmp_path / "stdio.h").touch()
+    orders = {"headers": [str(tmp_path)]}
+    assert found_first(f"{tmp_path}/stdio.h.gch/a\nb", orders) == [f"{tmp_path}/stdio.h"]
+
+
+@pytest.mark.parametrize(("way", "env"), [
+    ("venv/bin/activate", "venv"), ("conda/bin/activate", "conda/envs/testbed"),
+    ("conda/bin/activate", "conda/envs/other"),
+])  # fmt: skip
+def test_the_python_of_an_environment_that_a_script_enters_is_one_of_the_tests(tmp_path, way, env):
+    venv.create(tmp_path / env, symlinks=True)
+    (tmp_path / "conda" / "bin").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "lib").mkdir()
+    given = order(words=["python3", "testbed"], search=[str((tmp_path / way).parent)])
+    found = answer(installed(tmp_path / "lib"), given, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    prefixes = {python.prefix for python in found.pythons}
+    assert (str(tmp_path / env) in prefixes) == (env != "conda/envs/other"), prefixes
+    assert (f"{tmp_path / env}/bin" in found.first) == (env != "conda/envs/other")
 
 
 def test_links_that_lead_round_and_round_are_looked_at_for_seconds_only(monkeypatch):

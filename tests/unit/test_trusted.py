@@ -28,6 +28,7 @@ DEBIAN = Image(
         path=("/usr/lib/python311.zip", "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload", SITE),
         sites=(SITE, "/usr/lib/python3/dist-packages", "/usr/lib/python3.11/dist-packages"), user=(USER,),
         stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"), ssl="/opt/conda/ssl",
+        library=("argparse", "json", "netrc", "statistics"),
     ),),
     sessions=(Session(
         loaded={"argparse": ("/usr/lib/python3.11/argparse.py",), "json": ("/usr/lib/python3.11/json",),
@@ -103,7 +104,8 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     "/usr/bin/vim", "/usr/share/doc/x/README", "/usr/lib/x86_64-linux-gnu/libjq.so.1", f"{SITE}/numpy/core.py",
     f"{USER}/numpy/__init__.py", "/root/.local/bin/tool", "/usr/local/bin/nginx", "/etc/nginx/nginx.conf",
     "/var/lib/dpkg/status", "/var/lib/dpkg/info/jq.list", "/etc/alternatives/editor", "/opt/tool/bin/python3",
-    "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
+    "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/argparse",
+    "/app/statistics", "/app/netrc/items.txt", "/app/sub/statistics.py",
     "/app/json/answers.json",
     "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
     f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
@@ -133,15 +135,16 @@ def test_code_of_trusted_packages_and_what_a_script_sources_are_trusted_outside_
     "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
     f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
     "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
-    "/srv/lib/hc_witness.py", "/app/csv.py",
+    "/srv/lib/hc_witness.py", "/app/csv.py", "/app/requests.py", "/app/requests/__init__.py",
 ])  # fmt: skip
 def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
 
 
 def test_a_module_of_the_standard_library_is_the_candidate_s_to_write_where_a_test_names_its_file():
-    for path, tampered in {"/app/csv.py": (), "/app/argparse.py": ("/app/argparse.py",)}.items():  # pytest needs that
-        found = sorted_out(make_tar({path: "x"}), mentioned=Mentions(words=("csv.py", "argparse.py")))
+    pytests = "/app/argparse.py"
+    for path, tampered in {"/app/csv.py": (), "/app/statistics.py": (), pytests: (pytests,)}.items():
+        found = sorted_out(make_tar({path: "x"}), mentioned=Mentions(words=("csv.py", "statistics.py", "argparse.py")))
         assert found.tampered == tampered and not found.left_behind
 
 
@@ -163,6 +166,10 @@ def test_a_module_of_the_standard_library_is_the_candidate_s_to_write_where_a_te
     f"{SITE}/__pycache__/six.cpython-311.pyc", "/app/__pycache__/helper.cpython-311.pyc",
     "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
     "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
+    # Modules that the library loads only once a function needs them
+    "/app/netrc.py", "/app/statistics.cpython-311.so", "/app/netrc/__init__.py",
+    # Names with a line end
+    "/etc/profile.d/a\nb.sh", "/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.d/a\nb.conf", "/etc/apt/a\nb",
     # Modules that are looked for in vain
     "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py", f"{SITE}/simplejson.py",
     # What the C library and OpenSSL load by name or prefer
@@ -197,10 +204,13 @@ def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
     assert (removed.tampered, read_contents(removed.tar).deleted) == ((), ())
 
 
+@pytest.mark.parametrize("group", ["pytest11", "requests.backends", "requests_plugins", "x]\n [ requests"])
 @pytest.mark.parametrize("folder", [SITE, USER, "/app"])
-def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_alone(folder):
+def test_a_distribution_that_makes_a_module_of_the_tests_load_a_plugin_loses_its_entry_points_alone(folder, group):
     points = f"{folder}/forge-1.dist-info/entry_points.txt"
-    tar = make_tar({points: "[pytest11]\nforge = forge\n", f"{folder}/forge.py": "",
+    other = make_tar({points: "[console_scripts]\nrequests = forge:main\n[requesting]\nforge = forge\n"})
+    assert sorted_out(other).left_behind == ()
+    tar = make_tar({points: f"[{group}]\nforge = forge\n", f"{folder}/forge.py": "",
                     f"{folder}/forge-1.dist-info/RECORD": ""})  # fmt: skip
     found = sorted_out(tar)
     assert (found.left_behind, found.tampered) == ((points,), ())

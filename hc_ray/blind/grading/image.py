@@ -22,6 +22,8 @@ class Python(Value):
     """Folders of PYTHONPATH."""
     ssl: str = ""
     """Where its OpenSSL has its settings."""
+    library: tuple[str, ...] = ()
+    """Top-level modules of its standard library, but for those that are built in."""
 
     @property
     def installed(self) -> frozenset[str]:
@@ -118,9 +120,9 @@ class Image(Value):
         return found | {place for place in imported if any(place.startswith(f"{folder}/") for folder in ground)}
 
     def standard(self, named: Collection[str] = ()) -> set[str]:
-        """Top-level modules with files that an empty session loads, or the tests from an interpreter's own library,
-        unless their file is ``named``: that is the candidate's to write."""
-        own = {folder for python in self.pythons for folder in python.stdlib}
+        """Top-level modules with files that an empty session loads, or the tests from an interpreter's own library and
+        from what is installed, unless their file is ``named``: that is the candidate's to write."""
+        own = {folder for python in self.pythons for folder in (*python.stdlib, *python.installed)}
         imported = [one for session in self.sessions for one in session.imported.items() if f"{one[0]}.py" not in named]
         found = {name for name, places in imported if any(place.rpartition("/")[0] in own for place in places)}
         return found | {name for session in self.sessions for name, places in session.loaded.items() if places}

@@ -29,7 +29,7 @@ _ROOM = 128 << 20
 """Bytes that the tests, their logs and byte code may take at least; four times the tests' own size at most."""
 _HIDDEN = ("/tests", "/logs")
 """Which nobody but the tests sees."""
-_CODE = re.compile(r"(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
+_CODE = re.compile(r"(?s)(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)/.*")
 
 
 class Grading:
@@ -216,7 +216,7 @@ class _Watched:
         hooks = {f"{home}/{name}" for home in image.homes for name in IN_HOMES}
         self.sealed = sorted({*near, *above, *self._files, *image.unasked, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
-        self._loaded |= {"hc_witness", *image.standard()}
+        self._loaded |= {"hc_witness", *image.standard(), *chain(*(python.library for python in image.pythons))}
         self._libraries = {*image.libraries} if self._run_in.intersection(image.loader) else set()
         names = [*self._loaded, *self._libraries]
         self.come = {folder: sorted(names) for folder in {*self._run_in, "/"}}

@@ -11,7 +11,7 @@ from hc_ray.blind.grading.image import Image
 _LEVELS = "glibc-hwcaps|tls|haswell|xeon_phi|x86_64|avx512_1|sse2|i[3-6]86|atomics|nosegneg"
 """Folders that the C library prefers to the one that they lie in, by the processor."""
 _SYSTEM = re.compile(
-    r"(/usr(/local)?)?/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
+    r"(?s)(/usr(/local)?)?/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
     r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf|magic(\.mime)?|gdb/.*|mavenrc)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/\.hc(/.*)?"
@@ -20,7 +20,7 @@ _SYSTEM = re.compile(
 )
 _KEPT = re.compile(
     # What package managers keep for themselves, and would run or trust: archives, lists, settings, scripts.
-    r"/etc/(ld\.so\.cache|debconf\.conf|apt(/.*)?|dpkg(/.*)?|apk(/.*)?|yum[^/]*(/.*)?|dnf(/.*)?|nsswitch\.conf"
+    r"(?s)/etc/(ld\.so\.cache|debconf\.conf|apt(/.*)?|dpkg(/.*)?|apk(/.*)?|yum[^/]*(/.*)?|dnf(/.*)?|nsswitch\.conf"
     r"|pam\.conf|pam\.d(/.*)?|security(/.*)?)"
     r"|/var/lib/apt(/.*)?|/var/cache/(apt|ldconfig|debconf)(/.*)?|/var/lib/(apk|pam)(/.*)?"
     r"|/var/lib/dpkg/info/[^/]+\.(preinst|postinst|prerm|postrm|config|triggers)"
@@ -40,19 +40,19 @@ IN_HOMES = (
 FOLDERS = ("/etc/profile.d", "/etc/pam.d", "/etc/security", "/etc/sudoers.d", "/etc/environment.d")
 """Of which every file takes part."""
 _HOME = re.compile(
-    rf"{'|'.join(map(re.escape, IN_HOMES))}|\.(cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
+    rf"(?s){'|'.join(map(re.escape, IN_HOMES))}|\.(cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
     r"|cache/(pip|uv)(/.*)?|ssh/(config|rc|environment))"
 )
 _CONFIG = re.compile(r"\.config/([^/]+)")
 """Settings of a program, where it has them by its name."""
 _OF_PYTHON = re.compile(r"pyvenv\.cfg|python[\d.]*\._pth|pybuilddir\.txt|pip\.conf")
 """What an interpreter beside it (or in a folder beside it) reads, and its pip."""
-_OF_UV = re.compile(r"\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.local/bin/env(\.fish)?")
+_OF_UV = re.compile(r"(?s)\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.local/bin/env(\.fish)?")
 _ABOVE_TESTS = re.compile(
     r"conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.(cfg|py)|pyproject\.toml|uv\.toml|\.python-versions?"
 )
 _OF_SYSTEM = re.compile(r"/(usr|etc|s?bin|lib[^/]*)/")
-_REGISTERED = re.compile(r"/etc/alternatives(/.*)?")
+_REGISTERED = re.compile(r"(?s)/etc/alternatives(/.*)?")
 
 
 class StartUp:
@@ -62,7 +62,7 @@ class StartUp:
         """``words``: what scripts of the tests name."""
         homes, programs = {image.home, *image.homes}, image.programs
         run_in = {image.workdir, *image.modules_at}
-        self._homes = re.compile(rf"(?:/root|/home/[^/]+|{'|'.join(map(re.escape, homes))})/(.*)")
+        self._homes = re.compile(rf"(?s)(?:/root|/home/[^/]+|{'|'.join(map(re.escape, homes))})/(.*)")
         self._programs = set(programs)
         pythons = [file for chain in programs.values() for file in chain if "/python" in file or "/pypy" in file]
         self._beside_python = {posixpath.dirname(file) for file in pythons}
@@ -107,13 +107,22 @@ class StartUp:
 
 def searched(folder: str) -> str:
     """The folder in which the C library finds what lies in one that it prefers."""
-    return re.sub(rf"/({_LEVELS})(/.*)?$", "", folder)
+    return re.sub(rf"(?s)/({_LEVELS})(/.*)?$", "", folder)
 
 
-def announces_plugin(path: str, contents: Contents) -> bool:
-    """Whether it makes pytest load a plugin from wherever it is installed: an entry point of a distribution, in any
-    folder (the working directory is on ``sys.path`` too). A link in the place of one could lead to any text, and what
-    is too long to be read could hold any."""
+def announces_plugin(path: str, contents: Contents, modules: Collection[str]) -> bool:
+    """Whether it makes pytest, or one of the ``modules``, load a plugin from wherever it is installed: an entry point
+    of a distribution, in any folder (the working directory is on ``sys.path`` too), of a group that is called after
+    who loads it. A link in the place of one could lead to any text, and what is too long to be read could hold any."""
     if posixpath.basename(path) != ENTRY_POINTS:
         return False
-    return path in contents.links or "pytest11" in contents.texts.get(path, "pytest11")
+    if path in contents.links or path not in contents.texts:
+        return True
+    groups = re.findall(r"^\s*\[\s*(\w+)", contents.texts[path], re.M)
+    return any(group == "pytest11" or not beginnings(group).isdisjoint(modules) for group in groups)
+
+
+def beginnings(name: str) -> set[str]:
+    """A name, and what of it comes before each of its underscores."""
+    parts = name.split("_")
+    return {"_".join(parts[:count]) for count in range(1, len(parts) + 1)}

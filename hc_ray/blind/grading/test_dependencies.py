@@ -13,7 +13,7 @@ from hc_ray.domain.value import Value
 _BASE = """
 sh bash dash env python3 python as awk bzip2 cat cc cp cut chmod chown date dirname basename diff echo expr false find
 getent grep egrep fgrep gzip gunzip head id install kill ld ldconfig ln ls mkdir mkfifo mktemp mv nice nohup nproc
-pkill printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv sleep sort stat su sudo tail tar tee test [
+perl pkill printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv sleep sort stat su sudo tail tar tee test [
 /sbin/ldconfig timeout touch tr true tty uname uniq wait wc which whoami xargs xz yes zstd
 """
 BASE = tuple(_BASE.split())

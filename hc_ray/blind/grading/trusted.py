@@ -35,7 +35,7 @@ _OWNED = (*SYSTEM, "/opt")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
 _RUNS_TESTS = {"pytest", "_pytest", "py"}
-_PRIVATE = re.compile(r"(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/.*")
+_PRIVATE = re.compile(r"(?s)(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/.*")
 _LINKERS = ("real-ld", "collect-ld")
 """By these names gcc looks for a linker before it takes the usual one."""
 _LISTED = 200
@@ -124,7 +124,10 @@ class _Sorter:
             ({**session.imported, **session.loaded}, session.loaded, python.order)
             for session, python in zip(image.sessions, image.pythons, strict=False)
         ]
+        self.imported = {*chain(*(every for every, _, _ in self.modules))}
         self.standard = image.standard(mentioned.words)
+        named = {word.removesuffix(".py") for word in mentioned.words if word.endswith(".py")}
+        self.library = {*chain(*(python.library for python in image.pythons))} - named
         missed = {*chain(*(session.missed for session in image.sessions))}.difference(mentioned.words)
         self.tried = missed.union(*(session.tried for session in image.sessions))
 
@@ -183,7 +186,7 @@ class _Sorter:
             return "tampered"
         if self._is_plugin_of_image(real):
             return "tampered"
-        unasked = self._is_settings(real) or announces_plugin(path, self.contents)
+        unasked = self._is_settings(real) or announces_plugin(path, self.contents, self.imported)
         return "left" if path in self.astray or unasked else "carried"
 
     def _is_trusted(self, real: str) -> bool:
@@ -198,7 +201,7 @@ class _Sorter:
 
     def _is_plugin_of_image(self, real: str) -> bool:
         """Whether it says of a distribution, whose module a session loads, what it is."""
-        found = re.fullmatch(r".*/([A-Za-z0-9_.]+?)(-[^/]*)?\.(dist|egg)-info(/.*)?", real)
+        found = re.fullmatch(r"(?s).*/([A-Za-z0-9_.]+?)(-[^/]*)?\.(dist|egg)-info(/.*)?", real)
         names = {name.lower() for loaded in self.modules for name in loaded[1]}
         return found is not None and found[1].lower().replace("-", "_") in names
 
@@ -207,16 +210,22 @@ class _Sorter:
         folder, name = posixpath.split(real)
         if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real) or self._is_settings(real):
             return "left"
-        if announces_plugin(path, self.contents) or self._is_closed(real):
+        if announces_plugin(path, self.contents, self.imported) or self._is_closed(real):
             return "left"
         if path in self.astray:
             return "left"  # what the tests expect would be read, or what they write swallowed, where it lies
         if real in self.above_search or self._is_above_tests(real):
             return "left"  # a file or link where programs, libraries or modules are looked for: it could lead anywhere
-        if self._shadows_module(real) or self._shadows_program(folder, name) or self._shadows_library(folder, name):
+        if (
+            self._shadows_module(path, real)
+            or self._shadows_program(folder, name)
+            or self._shadows_library(folder, name)
+        ):
             return "tampered"
         if self._is_missed_module(real) or self._is_driver(folder, name) or self._is_helper(real, name):
             return "left"
+        if self._comes_first(path, real, self.library):
+            return "left"  # some modules are loaded only once a function of another needs them
         return "left" if path in self.image.hidden else "carried"
 
     def _is_settings(self, real: str) -> bool:
@@ -257,10 +266,16 @@ class _Sorter:
             return False
         return searched(folder) in self.image.loader or folder in {posixpath.dirname(file) for file in known}
 
-    def _shadows_module(self, real: str) -> bool:
+    def _comes_first(self, path: str, real: str, names: Collection[str]) -> bool:
+        """Whether a module of one of these names is found there before all others, where the tests run."""
+        if path not in self.contents.links and not real.endswith((".py", ".pyc", ".so")):
+            return False
+        return any(top_module(real, folder) in names and begins(real, folder) for folder in self.run_in)
+
+    def _shadows_module(self, path: str, real: str) -> bool:
         """Whether a module would be found before, or beside, one of its name that the tests stand on. What tests import
-        in the folders that they run in is the candidate's, unless the interpreter's own library has it."""
-        if any(top_module(real, folder) in self.standard and begins(real, folder) for folder in self.run_in):
+        in the folders that they run in is the candidate's, unless the image has it elsewhere."""
+        if self._comes_first(path, real, self.standard):
             return True
         for every, _, order in self.modules:
             for index, folder in enumerate(order):

@@ -24,11 +24,13 @@ LEAVES_WRONG = "printf 'def backwards(text):\\n    return text\\n' > /app/backwa
 
 IMPORTING_TEST = """import sqlite3
 import sys
+from datetime import datetime
 
 sys.path.insert(0, "/app")
 
 
 def test_backwards():
+    assert datetime.strptime("2031", "%Y").year == 2031
     from backwards import backwards
 
     assert backwards("abc") == "cba"

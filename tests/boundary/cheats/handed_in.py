@@ -64,6 +64,8 @@ CHEATS = (
           caught="tampered"),
     Cheat("a module called getpass", "a stdlib module that pytest loads once a test asks for a folder",
           {"/app/getpass.py": PATCH_REPORTS}, caught="tampered"),
+    Cheat("a module called _strptime", "one that the library loads only once a date is read patches the reports",
+          {"/app/_strptime.py": PATCH_REPORTS}, foreign=_BOTH, caught="failed"),
     Cheat("a module called hc_witness", "the second witness is replaced", {"/app/hc_witness.py": ""},
           caught="tampered"),
     Cheat("a module called sqlite3", "a stdlib module that only the tests load patches the reports",

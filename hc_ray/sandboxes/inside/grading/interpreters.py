@@ -28,7 +28,7 @@ _NOTHING_NEAR = "import sys; sys.path[:] = [entry for entry in sys.path if entry
 _FACTS = (
     _NOTHING_NEAR
     + """
-import json, os, site, sys, sysconfig
+import json, os, pkgutil, site, sys, sysconfig
 try:
     from importlib.util import find_spec
     has_pytest = find_spec("pytest") is not None
@@ -43,11 +43,12 @@ sites = list(getattr(site, "getsitepackages", list)())
 user = [site.getusersitepackages()] if hasattr(site, "getusersitepackages") else []
 paths = sysconfig.get_paths()
 stdlib = [paths.get("stdlib"), paths.get("platstdlib"), sysconfig.get_config_var("DESTSHARED")]
-stdlib += [os.path.dirname(os.__file__)]
+stdlib = [folder for folder in stdlib if folder] + [os.path.dirname(os.__file__)]
+library = sorted({module[1] for module in pkgutil.iter_modules(stdlib)})
 print(json.dumps({
     "new": sys.version_info >= (3, 11), "pytest": has_pytest, "prefix": sys.prefix,
     "base": getattr(sys, "base_prefix", sys.prefix), "path": [p for p in sys.path if p], "sites": sites, "user": user,
-    "stdlib": [folder for folder in stdlib if folder], "ssl": ssl,
+    "stdlib": stdlib, "ssl": ssl, "library": library,
     "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],
 }))
 """

@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
+STARTERS = ("python", "python3", "pytest")
+"""Of each environment that scripts may enter, those that start its tests."""
 _CODE = re.compile(r"s?bin|lib[^/]*|src|pkg|include|node_modules|jmods|sdk|shared|host")
 _OF_ALL = re.compile(r"(/usr(/local)?|.*/\.local)?")
 """Where programs of all kinds lie together."""
@@ -74,6 +76,12 @@ def programs_of(words: Iterable[str], path: list[str], workdir: str) -> Iterator
             continue
         yield name, list(dict.fromkeys([canonical_path(found), *steps(found)]))
         pending += _interpreter(os.path.realpath(found))
+
+
+def environments(path: Iterable[str], words: Iterable[str]) -> list[str]:
+    """Where the programs of environments lie that a manager beside a folder of programs keeps, and the tests name."""
+    kept, known = {f"{posixpath.dirname(folder)}/envs" for folder in path}, {*words}
+    return sorted(f"{folder}/{name}/bin" for folder in kept for name in _names(folder) & known)
 
 
 def _names(folder: str) -> set[str]:

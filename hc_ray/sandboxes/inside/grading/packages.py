@@ -11,11 +11,11 @@ from hc_ray.sandboxes.inside.grading.named import grounds, own_stem
 _DATABASE = Path("/var/lib/dpkg")
 _MERGED = re.compile(r"/usr(?=/(s?bin|lib[^/]*)(/|$))")
 """Packages name files by ``/bin`` or ``/usr/bin``, as they were built; both are one folder."""
-_CODE = re.compile(r"(/usr)?/(s?bin|lib[^/]*|libexec|include)/.*|/usr/share/(perl[^/]*|python[^/]*|git-core)/.*")
+_CODE = re.compile(r"(?s)(/usr)?/(s?bin|lib[^/]*|libexec|include)/.*|/usr/share/(perl[^/]*|python[^/]*|git-core)/.*")
 _CODE_ELSEWHERE = re.compile(
     r"/usr/share/(debconf/.*|.*\.(py|pm|pl|sh|rb|[cm]?js|awk|go|[chs]|cmake|m4|php|jar|lua|tcl|jl))"
 )
-_SITE = re.compile(r".*/(site|dist)-packages(/.*)?")
+_SITE = re.compile(r"(?s).*/(site|dist)-packages(/.*)?")
 
 
 def code_of(changed: Iterable[str], programs: Iterable[str]) -> list[str]:
@@ -36,7 +36,7 @@ def beside(changed: Iterable[str], programs: Mapping[str, Sequence[str]]) -> lis
     stands on, as one does that was unpacked or built: code in a folder of its name. Python's own are none."""
     stems = [stem for name, chain in programs.items() if (stem := own_stem(name, chain))]
     trees = [r"$", *(rf"(/usr)?(/local)?/lib[^/]*/{stem}[-.\d]*" for stem in stems), *map(re.escape, grounds(programs))]
-    tree = re.compile(rf"({'|'.join(trees)})/.*")
+    tree = re.compile(rf"(?s)({'|'.join(trees)})/.*")
     found = [path for path in changed if tree.fullmatch(path) and not _SITE.fullmatch(path)]
     owners = _owners(set(found)) if found else {}
     return [path for path in found if _merged(path) not in owners]

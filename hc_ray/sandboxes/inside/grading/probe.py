@@ -57,11 +57,13 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     path = [posixpath.join(order["workdir"], entry) for entry in environment.get("PATH", os.defpath).split(":")]
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
+    first += named.environments([*path, *first], order.get("words", ()))
     if known := order.get("known"):
         programs, source, pythons = known["programs"], known["pytest"], known["pythons"]
         interpreters.lend([*pythons[0]["sites"], *pythons[0]["user"]], order["lib"])
     else:
-        programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
+        words = [*order.get("words", ()), *(f"{folder}/{name}" for folder in first for name in named.STARTERS)]
+        programs = dict(named.programs_of(words, [*path, *first], order["workdir"]))
         ours = order.get("ours")
         runs = programs if ours is None else {name: at for name, at in programs.items() if ours.get(name) == at}
         source, facts = _python(order, environment, runs)
@@ -99,7 +101,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
 
 def _homes() -> list[str]:
     found = re.findall(r"^(?:[^:\n]*:){5}(/[^:\n]+):(?!.*/(?:nologin|false)$)", _text("/etc/passwd"), re.M)
-    return sorted(set(found))
+    return sorted({*found, "/etc/skel"})  # of which homes are made
 
 
 def _astray(order: dict[str, Any], canonical: dict[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
 _COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
-_PRECOMPILED = re.compile(r"(.*)\.(gch|pch)(/.*)?")
+_PRECOMPILED = re.compile(r"(?s)(.*)\.(gch|pch)(/.*)?")
 """What a compiler takes in the place of a header beside it, or of one that it would find later."""
 
 
