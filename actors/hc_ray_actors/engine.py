@@ -80,7 +80,10 @@ async def capabilities_of(
         remedy = "start the server, or correct the URL (--base-url, or roles.ROLE.base_url)"
         if "HTTP 401" in str(fault) or "HTTP 403" in str(fault):
             remedy = f"export a valid API key in {config.api_key_env or 'a variable and name that (--api-key-env)'}"
-        raise ModelError(f"no model answers at {url}: {fault}; {remedy}") from fault
+        if "; it lists " in str(fault):
+            remedy = "name one of those (--model, or roles.ROLE.model)"
+        says = str(fault).removeprefix(f"{model.shown_url} ")
+        raise ModelError(f"no model answers at {url}: {says}; {remedy}") from fault
     finally:
         await model.aclose()
 

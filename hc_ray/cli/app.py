@@ -21,6 +21,7 @@ from hc_ray import __version__
 from hc_ray.cli import best, integrations, machine, models, report, skills, sweep, tasks, trials
 from hc_ray.cli.options import Verb
 from hc_ray.domain.errors import HcRayError, StoreError, UserError
+from hc_ray.reports.page import printable
 
 NAME = "hc-ray"
 DEBUG = "--debug"
@@ -154,7 +155,7 @@ def _has_folder() -> bool:
 def _end(code: int, message: str) -> int:
     from hc_ray.domain.credentials import scrub
 
-    typer.echo(f"hc-ray: {scrub(message)}", err=True)
+    typer.echo(f"hc-ray: {printable(scrub(message))}", err=True)
     return code
 
 

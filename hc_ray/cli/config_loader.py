@@ -35,6 +35,8 @@ class Flag(typing.NamedTuple):
 
 SET = "--set"
 """The flag that sets any field."""
+_UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
+"""What YAML's reader raises; the last two for a date that is none, and for what is nested too deeply."""
 
 
 def setting(text: str) -> Flag:
@@ -48,7 +50,7 @@ def setting(text: str) -> Flag:
         raise ConfigError(f"{SET}: {unknown_key(key)}")
     try:
         return Flag(SET, key, yaml.safe_load(value))
-    except yaml.YAMLError as error:
+    except _UNREADABLE as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{SET} {key}: {value!r} is not valid YAML: {problem}") from None
 
@@ -158,14 +160,17 @@ def _read(path: Path) -> tuple[dict[str, Any], Places]:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
         raise ConfigError(f"{where}: not valid YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
+    except _UNREADABLE as error:
         raise ConfigError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
     places: Places = {(): f"{path}: "}
     if node is None:
         return {}, places
     if not isinstance(data, dict):
         raise ConfigError(f"{path}:1: a config must be a mapping of fields, such as `dataset: starter`")
-    _collect(node, (), places, path)
+    try:
+        _collect(node, (), places, path)
+    except RecursionError:
+        raise ConfigError(f"{path}: an alias (*NAME) stands within what it names") from None
     return data, places
 
 

@@ -133,11 +133,11 @@ def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
         if not as_json:
             tell(*result_sections(ended.report, out=ended.out))
             say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
-        if ended.interrupted:
+        if ended.interrupted or ended.stopped:
             left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
             again = f" ({begun} of them had begun and will start again)" if begun else ""
-            told = f"interrupted: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}"
-            say(told, style="yellow")
+            ended_so = "interrupted" if ended.interrupted else "stopped"
+            say(f"{ended_so}: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}", style="yellow")
     if as_json:
         print_json(ended.model_dump(mode="json"))
     return 130 if ended.interrupted else 3 if ended.unscored or ended.stopped else 0

@@ -206,7 +206,7 @@ class SweepConfig(BaseModel):
     """Run at most this many tasks."""
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
     """Agents that attempt every task; ``module:Class`` names one of your own (docs/python.md)."""
-    seeds: int = Field(1, ge=1)
+    seeds: int = Field(1, ge=1, le=10_000)
     """Trials per task, agent and config, with seeds 0 to n − 1."""
     configs: tuple[dict[str, Any], ...] = ()
     """Named configs to compare: each a ``name`` and the settings below ``solver``, ``budget``, ``engine`` or ``roles``

@@ -35,7 +35,7 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
     """Read a task.toml. Every fault is in ``faults``, a syntax error with its line; nothing raises."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         fault = Fault(field="task.toml", says=f"is not valid TOML: {error}", remedy="correct the line")
         return ParsedTaskToml(faults=(fault,))
     faults: list[Fault] = []

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
-from hc_ray.domain.errors import EngineError, InfrastructureError, SandboxError
+from hc_ray.domain.errors import EngineError, InfrastructureError, OutputError, SandboxError
 from hc_ray.machine import sealed_guard
 from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
@@ -248,9 +248,13 @@ def test_a_single_trial_runs_in_its_own_process_whatever_cluster_is_named_to_it(
     make_task(tmp_path / "set", "add")
     config = SweepConfig(sandbox="bwrap", out=str(tmp_path / "out"))
     with data_home():
-        result = single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=0, events=Watcher())
-    assert result["verifier_result"]["rewards"] == {"reward": 1.0}
+        result = single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=10**12, events=Watcher())
+    assert (
+        result["verifier_result"]["rewards"] == {"reward": 1.0} and result["agent_result"]["metadata"]["seed"] == 10**12
+    )
     assert json.loads((tmp_path / "out/sweep.json").read_text())["place"] == "in-process"
+    with data_home(), pytest.raises(OutputError, match="already contains a sweep; choose another -o"):
+        single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=0, events=Watcher())
 
 
 def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):
@@ -258,5 +262,6 @@ def test_a_single_trial_that_could_not_begin_says_why(tmp_path, monkeypatch):
     make_task(tmp_path / "set", "add")
     engine, retries = EngineConfig(kind="scripted", script="tests.fakes.scripts:echo"), RetryConfig(outage_sec=0.05)
     config = SweepConfig(engine=engine, sandbox="bwrap", out=str(tmp_path / "out"), retries=retries)
-    with data_home(), pytest.raises(InfrastructureError, match=r"nobody answers \(waited 0\.05 s\)"):
+    with data_home(), pytest.raises(InfrastructureError, match=r"nobody answers \(waited 0\.05 s\)") as told:
         single.run_trial(config, str(tmp_path / "set/add"), "raw", seed=0, events=Watcher())
+    assert "resume" not in str(told.value), "one trial has nothing to resume"

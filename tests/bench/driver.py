@@ -155,7 +155,8 @@ def growth(memory: list[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
     parser.add_argument("--at-once", type=int, default=4, help="trials that are in flight")

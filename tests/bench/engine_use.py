@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
+from hc_ray.domain.errors import UserError
 from hc_ray.engines.speed import known_speed
 from hc_ray.reports import report, terminal
 from hc_ray.reports.engine_use import engine_lines
@@ -66,10 +67,15 @@ def main() -> None:
     parser.add_argument("--busy", type=int, default=0, help="neighbours that each keep a processor busy")
     parser.add_argument("--engine", default="{}", help="settings of the engine, as YAML: '{threads: 4}'")
     given = parser.parse_args()
-    engine = EngineConfig.model_validate(yaml.safe_load(given.engine))
-    if known_speed(engine) is None:
-        bench_engine(engine, tell=lambda line: say(line, stream=sys.stderr))
-    plan = prepare(config_of(given, engine), resume=Path(given.out, "sweep.json").is_file())
+    resume = Path(given.out, "sweep.json").is_file()
+    try:
+        engine = EngineConfig.model_validate(yaml.safe_load(given.engine))
+        plan = prepare(config_of(given, engine), resume=resume)
+        if known_speed(engine) is None:
+            bench_engine(engine, tell=lambda line: say(line, stream=sys.stderr))
+            plan = prepare(config_of(given, engine), resume=resume)
+    except (UserError, ValueError, yaml.YAMLError) as fault:
+        parser.exit(2, f"engine-use: {str(fault).splitlines()[0]}\n")
     progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
     with progress, neighbours(given.busy):
         sweep.run(plan, events=progress, cluster=None if given.ray else Cluster())

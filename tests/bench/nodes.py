@@ -15,7 +15,7 @@ from tests.fakes.tasks import make_tasks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/bench nodes", description=__doc__)
     parser.add_argument("--trials", type=int, default=48)
     parser.add_argument("--delay", type=float, default=5.0, help="seconds that an answer takes")
     parser.add_argument("--parallel", type=int, default=2, help="requests that a server answers at once")

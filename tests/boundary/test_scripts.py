@@ -45,6 +45,23 @@ def test_the_workflow_and_the_commit_hooks_call_scripts_that_are_there():
     assert {"scripts/check", "scripts/docs", "scripts/test", "scripts/demo", "scripts/lint"} <= called
 
 
+BENCHES = [path for path in sorted((CHECKOUT / "tests/bench").glob("*.py")) if path.stem != "null_world"]
+
+
+@pytest.mark.parametrize("bench", BENCHES, ids=lambda path: path.stem)
+def test_a_bench_names_itself_and_keeps_the_lines_of_its_examples(bench):
+    text = bench.read_text()
+    told = ran(CHECKOUT / "scripts/bench", bench.stem, "--help", cwd=CHECKOUT).stdout
+    assert told.startswith(f"usage: scripts/bench {bench.stem.replace('_', '-')} ")
+    examples = [line for line in text.splitlines() if line.startswith("    scripts/bench ")]
+    assert set(examples) <= set(told.splitlines())
+
+
+def test_a_bench_of_no_task_says_so_in_one_line_before_it_measures_anything(tmp_path):
+    told = ran(CHECKOUT / "scripts/bench", "engine-use", "--tag", "nothing", "-o", tmp_path / "out", cwd=CHECKOUT)
+    assert told.returncode == 2 and "no task to run" in told.stderr and len(told.stderr.splitlines()) == 1
+
+
 def test_install_refuses_a_folder_it_cannot_write_and_an_unknown_argument_in_one_line(public_folder, tmp_path):
     (public_folder / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/install", public_folder / "scripts")

@@ -247,7 +247,7 @@ def test_a_sweep_directory_that_is_full_stops_the_sweep_cleanly_and_is_taken_up_
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["first"]["stopped"]
     problem = told["first"]["problems"][0]
-    assert "the disk is full" in problem and "--resume" in problem and "\n" not in problem
+    assert "the disk is full" in problem and "--resume" not in problem and "\n" not in problem
     assert 0 < len(told["there"]) < 9 and told["left"] == []
     assert (told["second"]["done"], told["second"]["unscored"], told["second"]["stopped"]) == (9, 0, False)
     assert sorted(told["whole"]) == sorted(set(told["whole"]))

@@ -217,6 +217,11 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
     async with speaking(endpoints=("/v1/models",), name="other") as (_, model):
         with pytest.raises(EngineError, match=r"neither chat nor completions: HTTP 404 .*it lists fake"):
             await probe(model)
+        config = EngineConfig.model_validate({"kind": "openai", "base_url": model.shown_url, "model": "other"})
+        with pytest.raises(
+            ModelError, match=r"^no model answers at (\S+): answers neither .*; name one of those \(--model"
+        ):
+            await capabilities_of(config, config.urls[0])
     count = iter(range(1000))
     async with speaking(lambda body: str(next(count))) as (_, model):
         assert not (await probe(model)).seed

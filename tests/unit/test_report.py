@@ -39,7 +39,7 @@ def test_tasks_that_fail_their_own_check_are_named_with_the_command_that_shows_w
     assert "hc-ray unseal OUT/t00__nopd0cc" in report.html(summary)
 
 
-def test_an_interrupted_sweep_says_what_is_unfinished_and_what_starts_again(capsys):
+def test_a_sweep_that_ended_early_says_what_is_unfinished_what_starts_again_and_how_to_go_on(capsys):
     from hc_ray.cli.sweep import _finish
 
     summary = report.summarise(sweepdir.sweep())
@@ -47,6 +47,10 @@ def test_an_interrupted_sweep_says_what_is_unfinished_and_what_starts_again(caps
     assert _finish(ended, planned=6, begun=1, as_json=False) == 130
     told = "interrupted: 4 of 6 trials unfinished (1 of them had begun and will start again)"
     assert f"{told}; to continue: hc-ray sweep --resume -o runs/x" in capsys.readouterr().out
+    ended = SweepSummary(out="runs/x", done=2, unscored=0, stopped=True, report=summary)
+    assert _finish(ended, planned=6, begun=0, as_json=False) == 3
+    told = "stopped: 4 of 6 trials unfinished; to continue: hc-ray sweep --resume -o runs/x"
+    assert told in capsys.readouterr().out
 
 
 def test_a_trial_s_seconds_are_those_in_which_it_stood_in_no_queue():

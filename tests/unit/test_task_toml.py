@@ -61,6 +61,8 @@ env = {C = "2"}
 def test_a_syntax_error_names_its_line_and_of_several_faults_all_are_told_beside_sound_sections():
     (fault,) = parse_task_toml('version = "1.0"\n[environment\ncpus = 1\n').faults
     assert fault.field == "task.toml" and "line 2" in fault.says
+    (fault,) = parse_task_toml("metadata.deep = " + "[" * 9000).faults
+    assert fault.field == "task.toml" and "recursion" in fault.says
     parsed = parse_task_toml("[environment]\ncpus = 'x'\ngpus = 'y'\n[agent]\ntimeout_sec = 5")
     assert {fault.field for fault in parsed.faults} == {"environment.cpus", "environment.gpus"}
     assert parsed.agent.timeout_sec == 5

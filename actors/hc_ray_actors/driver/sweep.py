@@ -162,10 +162,10 @@ class _Sweep:
             interrupted = bool({key.name for key in todo} - self._done())
         except Broken as fault:
             stopped = broken = True
-            self._problems.append(f"{fault}; to continue, add --resume")
+            self._problems.append(str(fault))
         except StoreError as fault:
             stopped = True
-            self._problems.append(f"{fault}; committed trials are kept; to continue, add --resume")
+            self._problems.append(f"{fault}; committed trials are kept")
         finally:
             if self._crew is not None:
                 self._doing("closing sandboxes and engines")

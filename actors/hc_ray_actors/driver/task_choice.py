@@ -25,9 +25,13 @@ def dataset_folder(name: str) -> Path:
     given = expanded(name)
     shipped = configs_dir() / "tasks" / name
     folder = given if given.is_dir() else shipped
-    if not folder.is_dir():
+    if not name or not folder.is_dir():
+        if given.exists() and name:
+            raise DatasetError(f"{name}: not a folder; a dataset is a folder of tasks")
         known = sorted(path.name for path in (configs_dir() / "tasks").iterdir() if path.is_dir())
-        raise DatasetError(f"{name}: no such folder, and no shipped dataset of that name (shipped: {', '.join(known)})")
+        raise DatasetError(
+            f"{name or repr(name)}: no such folder, and no shipped dataset of that name (shipped: {', '.join(known)})"
+        )
     return folder.resolve()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import TESTERS, AgentName, RoleName, SweepConfig
-from hc_ray.domain.errors import DatasetError, InfrastructureError
+from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import Suite
 from hc_ray.machine.paths import expanded
@@ -28,11 +28,13 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     folder = _task_folder(task_path)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
-    own = {"dataset": str(folder), "agents": (agent,), "seeds": seed + 1, "out": out}
+    if SweepStore(out).exists("sweep.json"):
+        raise OutputError(f"{out} already contains a sweep; choose another -o")
+    own = {"dataset": str(folder), "agents": (agent,), "seeds": 1, "out": out}
     config = config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"})
     cluster = Cluster()
     plan = prepare(config, place=cluster.where)
-    plan = plan.model_copy(update={"trials": tuple(key for key in plan.trials if key.seed == seed)})
+    plan = plan.model_copy(update={"trials": tuple(key.model_copy(update={"seed": seed}) for key in plan.trials)})
     summary = sweep.run(plan, events=events, cluster=cluster)
     if summary.interrupted:
         raise KeyboardInterrupt

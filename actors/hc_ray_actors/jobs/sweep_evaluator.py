@@ -82,7 +82,7 @@ class SweepEvaluator:
         if ended.signalled:
             raise KeyboardInterrupt
         if ended.stopped:
-            raise InfrastructureError("; ".join(ended.problems))
+            raise InfrastructureError(f"{'; '.join(ended.problems)}; to continue, add --resume")
 
 
 def _purpose(cells: Sequence[Cell]) -> str:
