@@ -150,7 +150,7 @@ def config_from(
 ) -> "SweepConfig":
     """The settings of a run: defaults, then ``base`` (those of an earlier start) or the file, then the flags that were
     given, then ``sets``, each ``KEY=VALUE``, then the models of ``--tester``. Raises ``UserError``."""
-    from hc_ray.cli.config_loader import Flag, load_config, setting
+    from hc_ray.cli.config_loader import Flag, load_config, setting, with_testers
 
     given = dict(given)
     if given.get("--base-url") and not given.get("--engine"):
@@ -165,11 +165,7 @@ def config_from(
     config = load_config(file, flags, base=base)
     if config.engine.kind == "openai" and config.engine.urls and "model" not in config.engine.model_fields_set:
         config = load_config(file, base=base, flags=[*flags, Flag("--model", "engine.model", _only_model(config))])
-    if tester is None:
-        return config
-    from hc_ray_actors.jobs.testers import with_testers
-
-    return with_testers(config, tester)
+    return config if tester is None else with_testers(config, tester)
 
 
 def _only_model(config: "SweepConfig") -> str:

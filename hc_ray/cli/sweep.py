@@ -77,6 +77,7 @@ def sweep(
         plan = sweeps.prepare(settings, resume=resume, cluster=cluster, tuned_on=tuned_on)
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import terminal
+        from hc_ray.reports.progress import STARTING
         from hc_ray.stores import sweep_directory
 
         tell_plan(plan, whole=verbose or dry_run)
@@ -87,7 +88,7 @@ def sweep(
             with terminal.Progress(
                 total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose
             ) as progress:
-                progress.starting()
+                progress.doing(STARTING)
                 ended = sweeps.run(
                     plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
                 )

@@ -22,7 +22,7 @@ from rich.text import Text
 from hc_ray.domain.events import Event, TrialComplete
 from hc_ray.domain.value import counted
 from hc_ray.reports.page import TONES, VERDICTS, Section, printable
-from hc_ray.reports.progress import STARTING, SweepState, clock
+from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
@@ -173,11 +173,6 @@ class Progress:
             under_way = f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens"
             return f"         {under_way}, {clock(state.elapsed())} elapsed", "dim"
         return None
-
-    def starting(self) -> None:
-        """Say that engines and sandboxes start, where no panel does."""
-        if self._live is None:
-            self._line(f"{STARTING} …", "dim")
 
     def doing(self, step: str) -> None:
         """Show what is done beside the trials, until the display ends or another step begins."""

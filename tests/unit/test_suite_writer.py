@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.agent.role import RoleModel, together
-from hc_ray.cli.config_loader import load_config
+from hc_ray.cli.config_loader import load_config, with_testers
 from hc_ray.domain.config import EngineConfig, SolverConfig, SweepConfig, TestgenConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.prompt import Prompt
@@ -14,7 +14,6 @@ from hc_ray.reports.terminal import tell
 from hc_ray.reports.trial_text import suite_sections
 from hc_ray.reports.trial_view import told_suite
 from hc_ray.selftests.suite_writer import suite_key
-from hc_ray_actors.jobs.testers import with_testers
 from tests.fakes.screen import said
 from tests.fakes.suites import call_test
 from tests.fakes.testers import a_tester, suite_of

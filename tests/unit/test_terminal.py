@@ -8,7 +8,7 @@ from rich.console import Console
 from hc_ray.domain import events
 from hc_ray.reports import terminal
 from hc_ray.reports.page import Section, printable
-from hc_ray.reports.progress import SweepState, clock
+from hc_ray.reports.progress import STARTING, SweepState, clock
 from hc_ray.reports.terminal import Progress, say, tell, waiting
 from tests.fakes.screen import drawn, said
 
@@ -58,7 +58,7 @@ def test_without_a_terminal_there_is_one_line_a_finished_trial_and_one_a_step_af
 def test_without_a_terminal_a_minute_without_a_line_is_ended_by_one_that_says_how_far_the_sweep_is():
     stream, now = io.StringIO(), Clock()
     with Progress(3, stream=stream, now=now) as progress:
-        progress.starting()
+        progress.doing(STARTING)
         progress.emit(started("a"))
         for now.time in range(0, 130):
             progress.emit(used(1))
