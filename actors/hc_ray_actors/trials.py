@@ -24,6 +24,7 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
+from hc_ray.domain.waiting import Once
 from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.search.trial_outcome import TrialOutcome
@@ -32,7 +33,6 @@ from hc_ray_actors.asking.meter import AnswerShelf, Meter, Replica
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint, open_model, seats_of
 from hc_ray_actors.remote_place import RemotePlace, Station
-from hc_ray_actors.suite_shelf import SuiteShelf
 
 if TYPE_CHECKING:
     from hc_ray.engines.http import Seats
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 STEPS = 16
 """Steps that are told at once, at most: a trial's outcome may take megabytes."""
+SUITES = 128
+"""Suites that a process keeps in memory, the last used: more than trials are under way. Older ones lie in the sweep
+directory."""
 
 
 class RoleSetup(Value):
@@ -87,7 +90,7 @@ class Trials(Addressee):
         self._roles: dict[str, RoleSetup] = {}
         self._place = RemotePlace({}, name)
         self._store_root, self._share = store_root, share
-        self._suites = SuiteShelf(self._stored_suite)
+        self._suites = Once[Suite](SUITES, self._stored_suite)
         self._answers = AnswerShelf()
         self._looks = Looks(self._place)
         self._models: dict[tuple[Any, ...], Model] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
@@ -19,22 +19,27 @@ class Once(Generic[Result]):
     """Work that is done once for all who ask for it by the same key; who comes while it is under way waits for it. A
     failure is raised to those who wait; the next one who asks has it done anew."""
 
-    def __init__(self, most: int | None = None) -> None:
-        """``most``: what has ended and was used longest ago is forgotten where there is more; None: nothing is."""
-        self._most = most
+    def __init__(self, most: int | None = None, stored: Callable[[Any], Result | None] = lambda key: None) -> None:
+        """``most``: what has ended and was used longest ago is forgotten where there is more; None: nothing is.
+        ``stored`` knows what was done before this process began, or was forgotten since."""
+        self._most, self._stored = most, stored
         self._works: dict[Hashable, asyncio.Future[Result]] = {}
 
     async def obtain(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
         """What ``make`` came to, for whoever asked first; it goes on where that one is cancelled."""
         work = self._works.pop(key, None)
         if work is None or (work.done() and (work.cancelled() or work.exception() is not None)):
-            work = asyncio.ensure_future(make())
+            work = asyncio.ensure_future(self._done(key, make))
             work.add_done_callback(lambda made: made.cancelled() or made.exception())  # nobody may wait any more
         self._works[key] = work  # the last used stand last
         spare = 0 if self._most is None else max(0, len(self._works) - self._most)
         for old in [one for one, made in self._works.items() if made.done()][:spare]:
             del self._works[old]
         return await result_of(work)
+
+    async def _done(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
+        found = self._stored(key)
+        return await make() if found is None else found
 
     def forget(self, key: Hashable) -> None:
         """Who asks next has it done anew."""

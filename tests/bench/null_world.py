@@ -14,6 +14,7 @@ from hc_ray.domain.ports import Difference, Events, ExecResult, Judge
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.waiting import Once
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
@@ -22,7 +23,6 @@ from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.node_probe import Slots, report
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.grading import PlainPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.trial import INSTRUCTION, PROFILE
@@ -165,7 +165,7 @@ async def trial(task: Task, candidates: int, judge: Judge, events: Events) -> Tr
     role = RoleModel(model=ScriptedModel(answers), profile=PROFILE, digest="null")
     return await solve(
         task, agent="hc", config=solver, budget=budget, seed=0, roles={"solver": role, "tester": role},
-        place=NullPlace(), name=task.name, suites=SuiteShelf(), judge=judge, events=events,
+        place=NullPlace(), name=task.name, suites=Once(), judge=judge, events=events,
     )  # fmt: skip
 
 

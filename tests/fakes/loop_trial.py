@@ -22,10 +22,10 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Prompt, ToolCall
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Copy, Environment, Task
+from hc_ray.domain.waiting import Once
 from hc_ray.engines.scripted import ScriptedModel, count_pieces
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.listeners import Watcher
 from tests.fakes.sandbox_home import laid_out, opened
 from tests.fakes.suites import call_test
@@ -150,7 +150,7 @@ async def trial(
     role = RoleModel(Talker(script), Profile(context_tokens=context), "digest")
     outcome = await solve(task, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=log,
                           budget=BudgetConfig(tokens=tokens), roles={"solver": role}, place=place, name="trial",
-                          suites=SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))),
+                          suites=Once(stored=lambda key: Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))),
                           judge=judge, looks=looks_of(place))  # fmt: skip
     with tarfile.open(fileobj=io.BytesIO(handed[0].tar)) as tar:
         files = {one.name: file.read() for one in tar if one.isreg() and (file := tar.extractfile(one))}

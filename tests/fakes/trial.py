@@ -10,9 +10,9 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.waiting import Once
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
-from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
 
@@ -50,7 +50,7 @@ class Bench:
 
     def __init__(self, answer, *, task=TASK, profile=PROFILE, files=None, verdicts=(True,)):
         self.prompts: list[Prompt] = []
-        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Watcher(), SuiteShelf()
+        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Watcher(), Once()
         self.submissions: list[Submission] = []
         self.verdicts, self.task = verdicts, task
 

@@ -15,8 +15,8 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.trial import seed_of
+from hc_ray.domain.waiting import Once
 from hc_ray.engines.scripted import ScriptedModel
-from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.suites import call_test
 from tests.fakes.trial import TASK, Bench, scripted
 
@@ -164,7 +164,7 @@ def trace(style, solver, budget, world):
     bench = Bench(scripted(""), task=SCRIPT if world == "script" else TASK, verdicts=(world != "no",))
     bench.role = RoleModel(Player(world), PROFILE, "m")
     if world == "divided":
-        bench.shelf = SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=DIVIDED))
+        bench.shelf = Once(stored=lambda key: Suite(key=key, task_digest=TASK.digest, tests=DIVIDED))
     outcome = asyncio.run(bench.solve("hc", solver, budget=budget))
     decided = [(one.name, {key: value for key, value in one.detail.items() if key not in ECHOES})
                for one in bench.log.of("action")]  # fmt: skip

@@ -14,6 +14,7 @@ from hc_ray.domain.config import RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import changed, digest_of, readable_json
@@ -26,7 +27,6 @@ from hc_ray_actors.driver.trajectory import trajectory
 from hc_ray_actors.driver.trial_record import outcome_metadata
 from hc_ray_actors.integrations.harbor_sandbox import HarborPlace
 from hc_ray_actors.jobs.answering import answering
-from hc_ray_actors.suite_shelf import SuiteShelf
 
 Style = Literal["hc", "raw"]
 
@@ -141,7 +141,7 @@ class HarborTrial:
 
         try:
             await solve(task, agent=self.agent, config=one.config.solver, budget=budget, seed=0, roles=roles,
-                        place=place, name=key.name, suites=SuiteShelf(), judge=judge, before_judging=hand_in,
+                        place=place, name=key.name, suites=Once[Suite](), judge=judge, before_judging=hand_in,
                         events=Silence())  # fmt: skip
         finally:
             chosen = outcome and next((each for each in outcome.candidates if each.id == outcome.chosen), None)

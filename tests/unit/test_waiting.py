@@ -4,14 +4,13 @@ import gc
 import pytest
 
 from hc_ray.domain.suite import Suite
-from hc_ray_actors import suite_shelf
-from hc_ray_actors.suite_shelf import SuiteShelf
+from hc_ray.domain.waiting import Once
 
 
-async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_or_below_its_limit(monkeypatch):
+async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_or_below_its_limit():
     go, made = asyncio.Event(), list[str]()
 
-    def obtain(shelf: SuiteShelf, key: str) -> asyncio.Future[Suite]:
+    def obtain(shelf: Once[Suite], key: str) -> asyncio.Future[Suite]:
         async def write() -> Suite:
             made.append(key)
             if key == "slow":
@@ -21,8 +20,7 @@ async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_
         return asyncio.ensure_future(shelf.obtain(key, write))
 
     for limit, keys, written in ((3, "abacab", "abcb"), (4, "abcabc", "abc")):
-        monkeypatch.setattr(suite_shelf, "SUITES", limit)
-        shelf, made[:] = SuiteShelf(), []
+        shelf, made[:] = Once[Suite](limit), []
         go.clear()
         slow = [obtain(shelf, "slow")]
         for key in keys:
@@ -33,10 +31,9 @@ async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_
         assert [(await one).key for one in slow] == ["slow"] * 2 and made == ["slow", *written]
 
 
-async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it(monkeypatch):
-    monkeypatch.setattr(suite_shelf, "SUITES", 1)
+async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it():
     written: dict[str, Suite] = {}
-    shelf = SuiteShelf(written.get)
+    shelf = Once[Suite](1, written.get)
 
     async def make(key: str) -> Suite:
         assert key not in written, "it was written twice"
@@ -50,7 +47,7 @@ async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it
 async def test_a_suite_that_fails_when_nobody_waits_any_more_troubles_nobody():
     troubled: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: troubled.append(context))
-    shelf, go = SuiteShelf(), asyncio.Event()
+    shelf, go = Once[Suite](), asyncio.Event()
 
     async def fails() -> Suite:
         await go.wait()
