@@ -18,12 +18,13 @@ from hc_ray.domain.profile import lineage_tokens
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+from hc_ray.domain.waiting import Once
 from hc_ray.machine import own_code
 from hc_ray.search import own
 from hc_ray.search.search import Search
 from hc_ray.search.trial import Trial
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray.selftests.suite_writer import SuiteCache, write_suite
+from hc_ray.selftests.suite_writer import write_suite
 from hc_ray.spec.reading import read_spec
 
 
@@ -37,7 +38,7 @@ async def solve(
     roles: Mapping[RoleName, RoleModel],
     place: MakesSandboxes,
     name: str,
-    suites: SuiteCache,
+    suites: Once[Suite],
     judge: Judge,
     events: Events,
     before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,

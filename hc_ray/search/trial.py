@@ -12,6 +12,7 @@ from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.trial import seed_of
+from hc_ray.domain.waiting import Once
 from hc_ray.search import decompose
 from hc_ray.search.decompose import Subtask
 from hc_ray.search.direct_agents import DirectAgents
@@ -21,7 +22,7 @@ from hc_ray.search.selection import judging, progress
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.suite_writer import SuiteCache, SuiteWriter, suite_key, write_suite
+from hc_ray.selftests.suite_writer import SuiteWriter, suite_key, write_suite
 
 _MORE_A_CATEGORY, _MOST_A_CATEGORY = 3, 20
 """How far a refinement widens the categories that the first suite has filled."""
@@ -35,7 +36,7 @@ class Trial:
     tester: RoleModel
     decomposer: RoleModel
     place: MakesSandboxes
-    suites: SuiteCache
+    suites: Once[Suite]
     looks: Looks
     parts: tuple[Subtask, ...] = ()
     """The parts of the work that the solver is told."""

@@ -2,9 +2,8 @@
 category stays thin, then the gate. Frozen before any candidate exists."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Protocol
 
 from hc_ray.agent import environment_probe
 from hc_ray.agent.budget import Asking, Purse, answers, payable
@@ -27,14 +26,6 @@ from hc_ray.spec.reading import read_spec
 
 Question = tuple[Asking, Target, Category, Prompt]
 """Who is asked, of what, for which tests, how."""
-
-
-class SuiteCache(Protocol):
-    """Where suites are kept: one trial writes, the others wait."""
-
-    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        """The suite of this key; ``make`` is awaited by the first who asks."""
-        ...
 
 
 class SuiteWriter(Writer):
