@@ -22,9 +22,9 @@ _WRONG_TOKEN, _END = b"InvalidAuthToken", b"grpc-status"
 
 
 def running_cluster(address: str | None = None) -> str | None:
-    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the one that this machine runs or has
-    joined. It has to answer a greeting in some seconds, since ``ray.init`` hangs for minutes on a stale address or
-    on a port where nobody speaks.
+    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the one that this user runs or has
+    joined on this machine. It has to answer a greeting in some seconds, since ``ray.init`` hangs for minutes on a stale
+    address or on a port where nobody speaks.
 
     None where there is none, and for ``local``: a Ray of this machine alone. ``auto`` means, as for Ray, RAY_ADDRESS or
     the one of this machine. Where that, or an address that was named, does not answer: raises ``PlatformError``."""
@@ -34,8 +34,9 @@ def running_cluster(address: str | None = None) -> str | None:
     # Ray would also take one that a program started for itself (``ray.init``), found among the processes: that one ends
     # with its program, and is none to join.
     current = _current()
-    if not named:
-        return current if current and why_silent(current) is None else None
+    if not named:  # another user's is joined by name alone: its processes would be given this user's tasks and keys
+        own = current and CURRENT_CLUSTER.stat().st_uid == os.geteuid()
+        return current if own and why_silent(current) is None else None
     if named == "auto" and not current:
         raise PlatformError(
             "--address auto: no Ray cluster is running on this machine; start one (ray start --head), or give host:port"

@@ -139,6 +139,13 @@ def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray
     assert address.running_cluster() is None
 
 
+def test_the_ray_of_another_user_of_this_machine_is_joined_only_by_name(there, current, monkeypatch):
+    current.write_text(there)
+    assert address.running_cluster() == there
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert address.running_cluster() is None and address.running_cluster("auto") == there
+
+
 def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(
     listener, current, monkeypatch, home
 ):
