@@ -7,7 +7,6 @@ import gc
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from hc_ray.agent.prompt_templates import PROMPTS, role_of, template
@@ -15,6 +14,7 @@ from hc_ray.agent.skills import prompts_of
 from hc_ray.domain.config import TESTERS, RoleName
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import digest_of
+from hc_ray.domain.waiting import apart
 from hc_ray.machine.lean_imports import without_pandas
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.stores.mlflow_story import Prompts, Status, Story
@@ -56,19 +56,13 @@ class Tracker(Addressee):
         return await self._apart(lambda: tell(self._uri, self._out, story, status))
 
     def _apart(self, update: Callable[[], str]) -> Awaitable[str]:
-        """In a thread of its own: a server may never answer, and no loop or process waits at its end for a daemon."""
-        done: Future[str] = Future()
-        done.set_running_or_notify_cancel()
+        """A server may never answer."""
 
-        def work() -> None:
-            try:
-                with self._turn:
-                    done.set_result(update())
-            except BaseException as fault:
-                done.set_exception(fault)
+        def work() -> str:
+            with self._turn:
+                return update()
 
-        threading.Thread(target=work, name="tracker", daemon=True).start()
-        return asyncio.wrap_future(done)
+        return apart(work)
 
 
 def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:

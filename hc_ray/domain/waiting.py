@@ -1,6 +1,8 @@
 """Waiting for work that others wait for, too."""
 
 import asyncio
+import concurrent.futures
+import threading
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +15,21 @@ async def result_of(work: "asyncio.Future[Result]") -> Result:
     if not work.done():  # one that is may be of another loop
         await asyncio.wait([work])
     return work.result()
+
+
+def apart(work: Callable[[], Result]) -> "asyncio.Future[Result]":
+    """As ``asyncio.to_thread``, for what may never come back: at its end no loop and no process waits for it."""
+    done: concurrent.futures.Future[Result] = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as fault:
+            done.set_exception(fault)
+
+    threading.Thread(target=run, name="apart", daemon=True).start()
+    return asyncio.wrap_future(done)
 
 
 class Once(Generic[Result]):

@@ -151,6 +151,29 @@ async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clus
     assert told == ["ip-a ip-b"] and far.made.count("Sandboxes") == 3
 
 
+def test_a_head_that_hangs_does_not_keep_a_sweep_that_is_done_from_its_end(tmp_path, far, monkeypatch):
+    monkeypatch.setattr("hc_ray_actors.driver.crew.crew.WATCH_SECONDS", 0.01)
+    monkeypatch.setattr("hc_ray_actors.driver.crew.crew.FREE_SECONDS", 0.1, raising=False)
+    hangs, members, freed = threading.Event(), far.members, threading.Event()
+
+    def asked():
+        if hangs.is_set():
+            freed.wait(60)
+        return members()
+
+    async def solve(name):
+        hangs.set()
+        await asyncio.sleep(0.05)
+
+    far.members, far.scripts = asked, {"solve": solve}
+    late = threading.Timer(20, freed.set)
+    late.start()
+    summary, _ = run(plan_of(tmp_path / "out", 1, retries=PATIENT), far)
+    assert (summary.done, summary.unscored) == (1, 0) and not freed.is_set()
+    late.cancel()
+    freed.set()
+
+
 async def test_machines_of_one_name_are_told_apart_and_one_that_comes_back_is_the_one_that_it_was(tmp_path, far):
     addresses, slots = {"a": "ip-1", "b": "ip-2", "c": "ip-1"}, {SANDBOX: 2.0, VERIFIER: 2.0}
     far.members = lambda: [Member(id=one, name="twin", address=addresses[one], slots=slots) for one in far.nodes]

@@ -3,6 +3,7 @@ may join and leave while the sweep runs; a post that fails costs what ran there,
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -13,10 +14,11 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import InfrastructureError, PlatformError
 from hc_ray.domain.events import Event, SlotUse
 from hc_ray.domain.task import Task
+from hc_ray.domain.waiting import apart, result_of
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
-from hc_ray_actors.cluster import ENGINE, REMEDY, SANDBOX, VERIFIER, Cluster, Member, wait_until_free
+from hc_ray_actors.cluster import ENGINE, FREE_SECONDS, REMEDY, SANDBOX, VERIFIER, Cluster, Member, wait_until_free
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.crew.posts import FAULTS, Post
@@ -102,7 +104,7 @@ class Crew:
 
     async def open(self) -> None:
         """Bring up what trials need. Raises ``InfrastructureError`` or ``UserError`` where that cannot be had."""
-        members = await asyncio.to_thread(self._cluster.members)
+        members = await self._asked(self._cluster.members)
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
@@ -141,9 +143,18 @@ class Crew:
 
         while True:
             with contextlib.suppress(Exception):  # the head is busy: the next look tells
-                self.processes = await asyncio.to_thread(self._cluster.processes)
+                self.processes = await self._asked(self._cluster.processes)
             await asyncio.sleep(ACCOUNT_SECONDS)
             await asyncio.gather(*map(told, self._roster.ready(SANDBOX, VERIFIER)))
+
+    async def _asked(self, question: Callable[[], T]) -> T:
+        """What the cluster answers. A head that hangs may never do so: at the end it gets some seconds, since Ray must
+        not be closed meanwhile."""
+        answer = apart(question)
+        try:
+            return await result_of(answer)
+        finally:
+            await asyncio.wait([answer], timeout=FREE_SECONDS)
 
     # Nodes that join and leave
 
@@ -152,7 +163,7 @@ class Crew:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             with contextlib.suppress(Exception):  # the head is busy: the next look tells
-                members = await asyncio.to_thread(self._cluster.members)
+                members = await self._asked(self._cluster.members)
                 for node in self._members.keys() - {member.id for member in members}:
                     self._leave(node)
                 for member in members:
@@ -247,7 +258,12 @@ class Crew:
 
     def leave(self) -> None:
         """End the processes of a crew that was closed, on a cluster that goes on. Whoever comes next finds their slots
-        free: by themselves they would end when Python collects its garbage."""
+        free: by themselves they would end when Python collects its garbage. A head that hangs is not waited for."""
+        leaving = threading.Thread(target=self._leave_cluster, name="leaving", daemon=True)
+        leaving.start()
+        leaving.join(2 * FREE_SECONDS)
+
+    def _leave_cluster(self) -> None:
         held: Counter[tuple[str, str]] = Counter()
         for post in self._roster.posts:
             if post.actor is not None and post.state != "gone":
