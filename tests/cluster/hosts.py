@@ -65,6 +65,7 @@ class Host:
             self._process, outside = _held("--mount", "--uts", "--ipc", "--net", "--pid", "sh", *words, *kept)
             self._pid = int(outside)
         elif self._process is not None:
+            self._link("down")  # else the kernel takes leave of the others for whoever it kills
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
             self._process.wait(60)  # it waits for the first process, and that for all others
@@ -89,13 +90,13 @@ class Host:
         words, both = self.entered(command, user), {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, text=True, **both)
 
-    def unplug(self, seconds: float) -> None:
-        def link(state: str) -> None:
-            words = ["ip", "link", "set", "dev", self.name, state]
-            ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()
+    def _link(self, state: str) -> None:
+        words = ["ip", "link", "set", "dev", self.name, state]
+        ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()
 
-        link("down")
-        again = threading.Timer(seconds, link, ["up"])
+    def unplug(self, seconds: float) -> None:
+        self._link("down")
+        again = threading.Timer(seconds, self._link, ["up"])
         again.daemon = True
         again.start()
 

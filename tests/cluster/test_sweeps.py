@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from hc_ray.engines.server import PORTS
 from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, docker_on, told_by
 from tests.cluster.hosts import DATA, Host
 from tests.fakes.launched import COMMAND
 from tests.fakes.processes import wait
-from tests.fakes.tasks import make_tasks
+from tests.fakes.tasks import TOML, make_task, make_tasks
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -120,6 +121,32 @@ def test_one_of_three_engines_that_never_comes_back_costs_no_trial():
         found = cluster.scored(sweep)
         assert len(attempts(found)) <= 4 and told_by(found) == told_by(calm) and len(found) == 20
         assert {state["node"] for state in cluster.states() if state["state"] != "ready"} == {sick.name}
+
+
+def test_an_engine_whose_host_loses_its_power_with_a_request_in_hand_is_not_waited_for_until_the_request_is_over():
+    with cluster_of(3) as cluster:
+        head, *others = cluster.hosts
+        cluster.join(head, **WORK)
+        for host in others:
+            cluster.join(host, engine_slot=1)
+        engine = {"command": f"{COMMAND} --slow add --delay 12", "model": "m", "context_tokens": 4096}
+        (head.folder / "tmp/engine.yaml").write_text(yaml.safe_dump({"engine": engine}))
+        make_task(head.folder / "tmp/tasks", toml=TOML.replace("timeout_sec = 60.0", "timeout_sec = 900.0"))
+        sweep = cluster.sweep("/tmp/engine.yaml", "-p", "/tmp/tasks", "--sandbox", "bwrap", "-a", "raw")
+
+        def asked(host: Host) -> bool:
+            """Whether somebody waits for an answer of the engine there: what idles is closed after 5 s."""
+            sockets = [line.split()[1:4] for line in host.run("cat /proc/net/tcp").stdout.splitlines()[1:]]
+            return any(state == "01" and int(own[-4:], 16) in PORTS for own, _, state in sockets)
+
+        def in_hand() -> Host | None:
+            before = [host for host in others if asked(host)]
+            time.sleep(7)
+            return next((host for host in before if asked(host)), None)
+
+        wait(in_hand, 120, "a request in hand").power(on=False)
+        found = cluster.scored(sweep, within=240)  # a request has 600 s
+        assert len(attempts(found)) == 1 and len(found) == 1
 
 
 NODES = """

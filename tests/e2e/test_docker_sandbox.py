@@ -371,6 +371,8 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
     first = await left.create(task, "left")
     await first.put({"written": b"1"})
     await (await first.fork("left-1")).fork("left-2")
+    await first.exec(["sh", "-c", "sleep 100 &"], timeout=20)
+    assert await asyncio.to_thread(daemon.pause, first.container), "as one whose owner died while it read its files"
     mine = await place.create(task, "mine")
     removed = await asyncio.to_thread(reap)
     assert len([line for line in removed if "left" in line]) == 3
