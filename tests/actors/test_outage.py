@@ -16,6 +16,7 @@ from hc_ray_actors.driver.crew import posts
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken, Roster
+from hc_ray_actors.driver.nodes import SeenNode
 from hc_ray_actors.jobs import single
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 from tests.fakes.listeners import Watcher
@@ -149,6 +150,31 @@ async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clus
     told = [name for method, name in far.calls if method == "keep_from"]
     await crew.close_trials()
     assert told == ["ip-a ip-b"] and far.made.count("Sandboxes") == 3
+
+
+async def test_a_node_that_the_plan_saw_to_hang_keeps_no_sweep_from_its_start_and_joins_when_it_is_well(
+    tmp_path, far, monkeypatch
+):
+    monkeypatch.setattr("hc_ray_actors.driver.crew.crew.WATCH_SECONDS", 0.01)
+    spawn, made = far.spawn, []
+
+    def hangs(cls, *args, **where):
+        made.append(spawn(cls, *args, **where))
+        made[-1].hung = where.get("node") == "b"
+        return made[-1]
+
+    far.spawn = hangs
+    sick = SeenNode(id="b", name="b", slots={SANDBOX: 2.0}, left_out="it does not answer within 60 s")
+    crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT).model_copy(update={"nodes": (sick,)}), far)
+    await asyncio.wait_for(crew.open(), 5)
+    while not (late := [actor for actor in made if actor.node == "b"]):
+        await asyncio.sleep(0.01)
+    for actor in late:
+        actor.hung = False
+    async with asyncio.timeout(5):
+        while not any(post.node == "b" for post in crew._roster.ready(SANDBOX)):
+            await asyncio.sleep(0.01)
+    await crew.close_trials()
 
 
 def test_a_head_that_hangs_does_not_keep_a_sweep_that_is_done_from_its_end(tmp_path, far, monkeypatch):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import ActorError, EngineError, InfrastructureError, SandboxError
+from hc_ray.domain.config import EngineConfig, RetryConfig
+from hc_ray.domain.errors import ActorError, EngineError, InfrastructureError, PlatformError, SandboxError
 from hc_ray.domain.events import ErrorEvent
 from hc_ray.domain.ports import Capabilities
 from hc_ray_actors.driver.configs import PlannedConfig
@@ -78,6 +78,17 @@ def test_an_engine_whose_server_hangs_is_replaced_before_a_request_to_it_has_spe
     summary, _ = run(plan_of(tmp_path / "out", 1), stage)
     late.cancel()
     assert (summary.done, summary.unscored, summary.interrupted) == (1, 0, False)
+
+
+def test_a_sweep_whose_engines_find_no_free_slot_is_refused_as_one_without_sandboxes_is(tmp_path):
+    stage = Stage()
+    stage.free = lambda resource: {}
+    stage.holders = lambda: ["another sweep"]
+    plan, engine = plan_of(tmp_path / "out"), EngineConfig(kind="server", command="vllm", model="m")
+    _, profile, digest = next(iter(plan.models.values()))
+    models = dict.fromkeys(plan.models, (engine, profile, digest))
+    with pytest.raises(PlatformError, match=r"has a free engine_slot.*; at work: another sweep"):
+        run(plan.model_copy(update={"models": models}), stage)
 
 
 def test_a_sweep_whose_engine_hangs_while_it_starts_does_not_wait_for_ever(tmp_path, monkeypatch):

@@ -105,10 +105,15 @@ class Crew:
     async def open(self) -> None:
         """Bring up what trials need. Raises ``InfrastructureError`` or ``UserError`` where that cannot be had."""
         members = await self._asked(self._cluster.members)
+        # What the plan saw to be sick nobody waits for: the watch puts its posts up, and they rest or come.
+        sick = {node.id for node in self._plan.nodes if node.left_out}
+        well = [member for member in members if member.id not in sick]
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
-        await side_by_side([asyncio.ensure_future(self._replicas.open()), asyncio.ensure_future(self._settle(members))])
+            if not any(member.slots.get(kind) for member in well):
+                well = members
+        await side_by_side([asyncio.ensure_future(self._replicas.open()), asyncio.ensure_future(self._settle(well))])
         if self._cluster.where != "in-process":
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")

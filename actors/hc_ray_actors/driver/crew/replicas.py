@@ -6,7 +6,7 @@ from functools import partial
 
 from hc_ray.agent.budget import side_by_side
 from hc_ray.domain.config import EngineConfig
-from hc_ray.domain.errors import InfrastructureError
+from hc_ray.domain.errors import InfrastructureError, PlatformError
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew.distribution import furnish
 from hc_ray_actors.driver.crew.posts import Post
@@ -44,7 +44,9 @@ class Replicas:
         faults = [fault for fault in told if fault is not None]
         wrong = [fault for fault in faults if not isinstance(fault, InfrastructureError)]
         if wrong or len(faults) == len(posts):
-            raise (wrong or faults)[0]
+            fault = (wrong or faults)[0]
+            none_free = all(post.node is None for post in posts)  # as where all slots for sandboxes are taken
+            raise PlatformError(str(fault)) if none_free else fault
 
     def _make(self, engine: EngineConfig, post: Post) -> object:
         """Put a replica where the fewest engines of this sweep stand."""
