@@ -65,7 +65,9 @@ class Host:
             self._process, outside = _held("--mount", "--uts", "--ipc", "--net", "--pid", "sh", *words, *kept)
             self._pid = int(outside)
         elif self._process is not None:
-            self._link("down")  # else the kernel takes leave of the others for whoever it kills
+            # Without its link no kernel takes leave of the others for whoever is killed.
+            with contextlib.suppress(ProcessLookupError, subprocess.CalledProcessError):
+                self._link("down")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
             self._process.wait(60)  # it waits for the first process, and that for all others
