@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ CONTROL = "control"
 """Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
 never wait behind its work."""
 START_ATTEMPTS = 3
+LEAVE_SECONDS = 20.0
+"""How long leaving a cluster may take."""
 _OTHER_VERSION = "install the same versions on all nodes, or take a Ray of this machine alone: --address local"
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
@@ -274,9 +277,12 @@ class RayCluster(Cluster):
         self._ray.kill(actor._handle, no_restart=True)
 
     def close(self) -> None:
-        """End what was started here. Ray's agents would live on for a minute; its logs go with them."""
+        """End what was started here. Ray's agents would live on for a minute; its logs go with them. The head of a
+        cluster that was joined may hang: it is not waited for (``cli.app.main`` sees that thread)."""
         with uninterrupted():
-            self._ray.shutdown()
+            leaving = threading.Thread(target=self._ray.shutdown, name="leaving", daemon=True)
+            leaving.start()
+            leaving.join(None if self._folder is not None else LEAVE_SECONDS)
             if self._folder is not None:
                 end_processes(lambda said: said == label(), [self._folder])
                 remove_folder(self._folder)

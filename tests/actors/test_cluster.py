@@ -209,6 +209,24 @@ async def test_a_process_that_the_network_hides_for_a_moment_is_not_told_to_have
     assert unmade == f"the process that serves grade did not start (OSError: {full})"
 
 
+ENDS = """
+import atexit, sys, threading, types
+from hc_ray.cli import app
+from hc_ray_actors import ray_cluster
+ray_cluster.LEAVE_SECONDS = 0.1
+hangs = ray_cluster.RayCluster.__new__(ray_cluster.RayCluster)
+hangs._folder, hangs._ray = None, types.SimpleNamespace(shutdown=threading.Event().wait)
+atexit.register(hangs._ray.shutdown)
+app.run = lambda words: print("told") or hangs.close() or 130
+app.main()
+"""
+
+
+def test_a_command_ends_by_its_own_code_though_the_head_that_it_leaves_hangs():
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "told\n"), done.stderr
+
+
 def test_a_backend_works_where_one_of_several_machines_of_one_name_has_it():
     twins = [
         SeenNode(id=str(number), name="localhost", address=f"10.0.0.{number}", slots={SANDBOX: 1}, faults=faults)
