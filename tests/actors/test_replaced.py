@@ -59,6 +59,7 @@ def test_an_actor_whose_process_hangs_is_ended_and_another_does_its_work(tmp_pat
 
 
 def test_an_engine_whose_server_hangs_is_replaced_before_a_request_to_it_has_spent_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(posts, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(posts, "PULSE_SECONDS", 0.05)
     ill = []
 

@@ -155,7 +155,9 @@ def test_doctor_names_what_died_and_fix_runs_the_remedies_that_are_commands_of_h
     dead, theirs = _folder(place, "hc-ray-engine-dead", DEAD), doctor.Finding(
         name="home", ok=False, says="not writable", remedy=f"touch {place}/run-by-doctor"
     )  # fmt: skip
-    monkeypatch.setattr(doctor, "examine", lambda: [theirs, doctor._leftovers()])
+    monkeypatch.setattr(
+        doctor, "examine", lambda: [theirs, doctor._tried("leftovers", doctor._leftovers, "hc-ray clean")]
+    )
     assert cli.run(["doctor"]) == 1
     out, err = capsys.readouterr()
     # How many there are and whether new ones come, other tests at work on this machine decide.

@@ -25,7 +25,8 @@ ANSWER_SECONDS = 20.0
 PULSE_SECONDS = 10.0
 """Between two looks whether an actor's process, or a server that it started, hangs."""
 SILENT_SECONDS = 60.0
-"""A process that leaves a call that takes a moment unanswered for so long hangs, and is ended."""
+"""A process that leaves a call that takes a moment unanswered for so long hangs, and is ended; so is a server that
+leaves every look of so long unanswered."""
 START_SECONDS = 90.0
 """How long an actor's process may take to come up: its slots may just be taken by somebody else."""
 POLL_SECONDS, LONGEST = 1.0, 60.0
@@ -213,10 +214,13 @@ class Post:
 
     async def _pulse(self, actor: Any) -> None:
         await asyncio.sleep(PULSE_SECONDS)
+        well = time.monotonic()
         while self.actor is actor:
             with contextlib.suppress(HcRayError):  # it is dead or away, and whoever needs it finds out
-                if not await self.heard(lambda actor: actor.alive()):
-                    await self.check()  # a server of it is dead or hangs, and who asks that one would wait for long
+                if await self.heard(lambda actor: actor.alive()):
+                    well = time.monotonic()
+                elif time.monotonic() - well >= SILENT_SECONDS:  # a busy server may miss a look
+                    await self.check()  # a server of it hangs, and who asks that one would wait for long
             await asyncio.sleep(PULSE_SECONDS)
 
     async def dismiss(self) -> None:
