@@ -82,7 +82,7 @@ class DirectAgents:
     def _decide(self, *, affordable: int | None = None) -> Decision:
         """Decide, and journal the decision with all that it rests on."""
         state = self._state(affordable)
-        decision = decide(state)
+        decision = decide(state, self.config)
         self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
         return decision
 
@@ -120,20 +120,15 @@ class DirectAgents:
             self._best, self._since = reached, len(pool)
         return State(
             round=search.round - self._began,
-            rounds=config.max_rounds,
             turns_left=max(0, config.max_turns - search.turns),
             affordable=affordable,
-            samples=config.samples,
-            samples_max=max(config.samples, config.samples_max),
             runnable=len(pool.rows),
             best=best,
             failing=failing,
             confidence=selection.confidence if selection else 0.0,
-            posterior=config.selector == "posterior",
             stated=known,
             alike=len(alike),
             rivals=sum(not tests for one, tests in failed.items() if one not in alike and one != best),
             agreement_needed=search.asking.role.profile.bias_to_agreement,
             idle=len(pool) - self._since,
-            patience=config.patience,
         )

@@ -1,8 +1,9 @@
-"""What a search does next: a pure function of what is known at a barrier. The first rule that holds decides. A journal
-keeps every state beside its decision, so that decisions can be replayed."""
+"""What a search does next: a pure function of its config and of what is known at a barrier. The first rule that holds
+decides. A journal keeps every state beside its decision, so that decisions can be replayed."""
 
 from typing import Literal
 
+from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.value import Value
 
 ActionName = Literal["continue", "complete", "no_progress", "stop"]
@@ -19,15 +20,9 @@ class State(Value):
 
     round: int
     """Rounds that are over."""
-    rounds: int
-    """Rounds that the config allows."""
     turns_left: int
     affordable: int | None = None
     """Answers of the next round that the budget pays for; None before anybody asked."""
-    samples: int
-    """Candidates of an ordinary round."""
-    samples_max: int
-    """Candidates of a round on mixed signals."""
     runnable: int = 0
     """Candidates that have a row in the matrix."""
     best: str | None = None
@@ -35,8 +30,7 @@ class State(Value):
     failing: tuple[str, ...] = ()
     """Judging tests that the best fails."""
     confidence: float = 0.0
-    posterior: bool = True
-    """Whether ``confidence`` is a posterior share."""
+    """As of ``Selection``."""
     stated: int = 0
     """Tests that know an answer."""
     alike: int = 0
@@ -47,8 +41,6 @@ class State(Value):
     """The model's expected values are weak: without agreement nothing is complete."""
     idle: int = 0
     """Candidates since the best last got better, or since a new start was made."""
-    patience: int
-    """Candidates without a new best after which a new start is made."""
 
 
 class Decision(Value):
@@ -67,9 +59,9 @@ def agreement(stated: int) -> int:
     return AGREED if stated else AGREED_ALONE
 
 
-def _evident(state: State) -> bool:
+def _evident(state: State, config: SolverConfig) -> bool:
     """Known answers, or agreement where the model's own answers are weak."""
-    if state.posterior and state.confidence < CLEAR:
+    if config.selector == "posterior" and state.confidence < CLEAR:
         return False
     # Who fails what judges has no vote on the answer: a form that brings only rubbish would outvote any other.
     if state.agreement_needed and (state.alike < agreement(state.stated) or state.alike <= state.rivals):
@@ -82,17 +74,17 @@ def mixed(state: State) -> bool:
     return state.runnable > 1 and (state.confidence < CLEAR or state.alike * 2 <= state.runnable)
 
 
-def decide(state: State) -> Decision:
+def decide(state: State, config: SolverConfig) -> Decision:
     """What to do next."""
-    if state.best is not None and not state.failing and _evident(state):
+    if state.best is not None and not state.failing and _evident(state, config):
         return Decision(action="complete", rule="complete")
     if state.turns_left <= 0:
         return Decision(action="stop", rule="turns")
     if state.affordable == 0:
         return Decision(action="stop", rule="tokens")
-    if state.round >= state.rounds:
+    if state.round >= config.max_rounds:
         return Decision(action="stop", rule="rounds")
-    samples = state.samples_max if mixed(state) else state.samples
-    if state.round > 0 and state.idle >= state.patience:
+    samples = max(config.samples, config.samples_max) if mixed(state) else config.samples
+    if state.round > 0 and state.idle >= config.patience:
         return Decision(action="no_progress", rule="stagnation", samples=samples)
     return Decision(action="continue", rule="go on", samples=samples)

@@ -9,15 +9,13 @@ from hc_ray.search.pool import checkpoint
 from hc_ray.search.selection import Selection
 from tests.fakes.trial import Bench, scripted
 
-ORDINARY: dict[str, Any] = {"round": 2, "rounds": 10, "turns_left": 20, "samples": 4, "samples_max": 8, "patience": 8,
-                            "runnable": 6, "best": "c1.0", "confidence": 0.95, "stated": 1,
-                            "alike": 4}  # fmt: skip
+ORDINARY: dict[str, Any] = {"round": 2, "turns_left": 20, "runnable": 6, "best": "c1.0", "confidence": 0.95,
+                            "stated": 1, "alike": 4}  # fmt: skip
 CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("complete", "complete", {}),
     ("continue", "go on", {"best": None, "runnable": 0, "alike": 0}),
     ("continue", "go on", {"failing": ("t1",)}),
     ("continue", "go on", {"confidence": 0.5}),
-    ("complete", "complete", {"confidence": 0.5, "posterior": False}),
     ("continue", "go on", {"stated": 0, "alike": 1}),
     ("complete", "complete", {"stated": 0, "alike": 2}),
     ("continue", "go on", {"agreement_needed": True, "alike": 2}),
@@ -37,13 +35,21 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
 
 @pytest.mark.parametrize(("action", "rule", "differs"), CASES)
 def test_each_rule_decides_where_it_holds(action: ActionName, rule: str, differs: dict[str, Any]) -> None:
-    decision = decide(State(**{**ORDINARY, **differs}))
+    decision = decide(State(**{**ORDINARY, **differs}), SolverConfig())
     assert (decision.action, decision.rule) == (action, rule)
+
+
+def test_only_a_posterior_share_must_be_clear_before_a_search_ends() -> None:
+    unclear = State(**{**ORDINARY, "confidence": 0.5})
+    assert [decide(unclear, SolverConfig(selector=name)).action for name in ("posterior", "codet")] == [
+        "continue",
+        "complete",
+    ]
 
 
 def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_ones_only():
     def samples(**differs: Any) -> int:
-        return decide(State(**{**ORDINARY, "failing": ("t1",), **differs})).samples
+        return decide(State(**{**ORDINARY, "failing": ("t1",), **differs}), SolverConfig()).samples
 
     assert samples(confidence=0.5) == 8 and samples(alike=2) == 8
     assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4 and samples(turns_left=0) == 0
