@@ -16,11 +16,12 @@ from hc_ray.agent.actions import functions
 from hc_ray.domain.engine_config import EngineConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.prompt import Completion, Message, Prompt, ToolCall
-from hc_ray.engines import knee, remote
+from hc_ray.engines import remote
+from hc_ray.engines import speed as bench
 from hc_ray.engines.http import POOL, HttpModel, Seats, Spread
-from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
+from hc_ray.engines.speed import Level, find_knee
 from hc_ray.engines.wire import count_of, text_of
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
@@ -236,7 +237,7 @@ async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch)
             prompt_tokens_per_second=0.0, p95_seconds=1.0,
         )  # fmt: skip
 
-    monkeypatch.setattr(knee, "_measure", measured)
+    monkeypatch.setattr(bench, "_measure", measured)
     async with speaking() as (_, model):
         curve, speed = await find_knee(model, levels=tuple(rates), surely=2, seconds=0.05)
         assert [level.concurrency for level in curve] == [1, 2, 4, 8] and speed.knee == 4

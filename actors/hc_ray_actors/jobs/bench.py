@@ -13,9 +13,8 @@ from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities, Model, SandboxPlace
 from hc_ray.domain.profile import Profile
 from hc_ray.engines.catalogue import catalogue, save_profile
-from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
-from hc_ray.engines.speed import keep_speed, request_seconds
+from hc_ray.engines.speed import find_knee, keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.engine import Engine, model_of, open_model
