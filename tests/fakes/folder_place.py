@@ -59,9 +59,9 @@ class _HereDriver(driver.Driver):
 
     def _check(self, test: dict[str, Any], path: Path) -> driver.Result:
         kept, known = list(sys.path), set(sys.modules)
-        sys.path.insert(0, str(self.workdir.path))
+        sys.path.insert(0, str(self.workdir))
         try:
-            with contextlib.chdir(self.workdir.path), contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.chdir(self.workdir), contextlib.redirect_stdout(io.StringIO()):
                 made: dict[str, Any] = {}
                 exec(test["input"], made)
                 made[test["subject"]["function"]]()
