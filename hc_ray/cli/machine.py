@@ -73,16 +73,21 @@ def ui(
     from hc_ray.domain.errors import EngineError, PlatformError
     from hc_ray.engines.server import ServerProcess, is_free
     from hc_ray.machine.cleanup import owned_folder, remove_folder
-    from hc_ray.stores.mlflow_tracker import QUIET
+    from hc_ray.stores.mlflow_tracker import environment
 
     uri, host = _store_of(out), "127.0.0.1"
     if port and not is_free(host, port):
         raise PlatformError(f"port {port} on {host} is taken; choose another with --port (0: any)")
     served = "hc_ray.stores.mlflow_tracker:served"
     command = [sys.executable, "-m", "uvicorn", "--host", host, "--port", "{port}", "--factory", served]
-    environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    variables = {
+        **os.environ,
+        **environment(),
+        "MLFLOW_TRACKING_URI": uri,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
     logs = owned_folder("ui")
-    server = ServerProcess(command, what="MLflow's server", environment=environment, log_path=logs / "ui.log",
+    server = ServerProcess(command, what="MLflow's server", environment=variables, log_path=logs / "ui.log",
                            start_seconds=180.0, host=host, port=port)  # fmt: skip
     try:
         url = server.start().removesuffix("/v1")

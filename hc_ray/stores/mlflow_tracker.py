@@ -17,7 +17,7 @@ from typing import Any
 from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.paths import data_root, expanded
 from hc_ray.machine.whole_files import lock
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
@@ -34,9 +34,15 @@ PATIENCE = 30.0
 TRACES = 200
 """Trajectories of a child run that are told."""
 
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
+_QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
          "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}  # fmt: skip
-"""Set before MLflow is imported, here and in the UI's process. A server that is gone costs seconds, not minutes."""
+"""A server that is gone costs seconds, not minutes."""
+
+
+def environment() -> dict[str, str]:
+    """What is set before MLflow is imported, here and in the UI's process. It does not do without a home. Raises
+    ``PlatformError`` where there is neither one nor ``HC_RAY_HOME``."""
+    return _QUIET if expanded("~").is_absolute() else {**_QUIET, "HOME": str(data_root())}
 
 
 class MlflowTracker:
@@ -49,7 +55,7 @@ class MlflowTracker:
     def prepare(self) -> None:
         """Import MLflow and make sure that the database has its tables, which takes seconds: whoever has time to spare
         does it before the export. The tables are copied from the first database that this machine made."""
-        os.environ.update(QUIET)
+        os.environ.update(environment())
         import logging
 
         from mlflow import MlflowClient, __version__
@@ -71,7 +77,7 @@ class MlflowTracker:
     def tell(self, story: Story, status: Status = "FINISHED", *, store: Store | None = None) -> str:
         """Write a story's runs; answers the parent run's id. ``store``: where the trials' folders are that become
         traces. Raises ``StoreError``."""
-        os.environ.update(QUIET)
+        os.environ.update(environment())
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError

@@ -1,6 +1,7 @@
 import fcntl
 import itertools
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -26,7 +27,7 @@ from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.results import COLUMNS, default_tracking_uri
 from tests.fakes import sweepdir
-from tests.fakes.processes import alive, family, wait
+from tests.fakes.processes import alive, family, ran, wait
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -52,6 +53,14 @@ def client_of(folder: Path) -> Any:
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
+
+
+def test_a_user_without_a_home_can_export(tmp_path):
+    code = "import os; os.getuid = lambda: 54321\n"
+    code += f"from hc_ray.stores import mlflow_tracker as it; it.MlflowTracker('sqlite:///{tmp_path}/m.db').prepare()"
+    without = {name: value for name, value in os.environ.items() if name != "HOME"} | {"HC_RAY_HOME": str(tmp_path)}
+    done = ran(sys.executable, "-c", code, cwd=tmp_path, env=without)
+    assert done.returncode == 0 and (tmp_path / "m.db").is_file(), done.stderr[-2000:]
 
 
 def runs_of(folder: Path, sweep_id: str = "sweep-1") -> dict[str, Any]:
