@@ -30,6 +30,7 @@ _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, 
             errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENAMETOOLONG,
             errno.ELOOP, errno.EIO}  # fmt: skip
 """What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
+_RENAME = "is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
 
 
 class _Commands(TyperGroup):
@@ -101,8 +102,8 @@ def run(arguments: Sequence[str]) -> int:
     debug = DEBUG in arguments
     try:
         command = typer.main.get_command(app)
-        if odd := next((one for one in arguments if one != one.encode(errors="replace").decode()), None):
-            raise UserError(f"{odd!r} is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8")
+        if odd := next(filter(_is_odd, arguments), None):
+            raise UserError(f"{odd!r} {_RENAME}")
         # `--debug` may follow the verb too: it belongs to no verb, so it is taken out before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
@@ -137,6 +138,8 @@ def _fault(error: Exception) -> int:
         return _end(2, str(error))
     if isinstance(error, FileNotFoundError) and not _has_folder():
         return _end(1, "the folder that you are in was removed: go to another one")
+    if isinstance(error, UnicodeEncodeError) and _has_folder() and _is_odd(here := str(Path.cwd())):
+        return _end(2, f"{here!r}, the folder that you are in, {_RENAME}")
     if isinstance(error, OSError) and error.errno in _MACHINE:
         from hc_ray.machine.paths import refusal
 
@@ -144,6 +147,10 @@ def _fault(error: Exception) -> int:
     kind = "" if isinstance(error, HcRayError) else "bug: "
     says = next(iter(str(error).strip().splitlines()), "no message")
     return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")
+
+
+def _is_odd(name: str) -> bool:
+    return name != name.encode(errors="replace").decode()
 
 
 def _has_folder() -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.cli import trials
 from hc_ray.cli.options import config_from
-from hc_ray.domain.errors import ConfigError, EngineError, LeakError
+from hc_ray.domain.errors import ConfigError, EngineError, LeakError, ModelError
 from hc_ray.domain.suite import Suite
 from hc_ray.machine import lease
 from hc_ray.machine.paths import refusal
@@ -25,6 +25,7 @@ from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import ran
 from tests.fakes.scripts import echo_request
 from tests.fakes.suites import call_test
+from tests.fakes.tasks import make_task
 
 ELSEWHERE = lease.Held(epoch=1, owner="1-1", pid=1, host="x", machine="another", renewed_at=0)
 REMEDY = "set HC_RAY_HOME to a folder that you can write to, on a file system with room and file locks"
@@ -322,6 +323,23 @@ def test_a_name_that_is_no_utf_8_is_told_with_the_remedy(capsys):
         capsys.readouterr().err
         == "hc-ray: 't\\udce4sks' is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
     )
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_told_with_the_remedy_where_it_matters(home, tmp_path, monkeypatch, capsys):
+    make_task(tmp_path / "set", "add")
+    (odd := tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    monkeypatch.chdir(odd)
+    assert cli.run(["tasks", "check", "../set"]) == 0
+    assert cli.run(["run", "-p", "../set/add", "-a", "nop", "--sandbox", "bwrap"]) == 2
+    assert "caf\\udce9', the folder that you are in, is no UTF-8: rename it, or set" in capsys.readouterr().err
+
+
+def test_a_server_cannot_command_the_terminal_by_what_it_refuses_with(monkeypatch, capsys):
+    def refuses(**options):
+        raise ModelError("no model answers: \x1b]0;mine\x07")
+
+    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", refuses)
+    assert cli.run(["doctor"]) == 2 and "\x1b" not in capsys.readouterr().err
 
 
 def test_a_name_that_no_file_can_have_is_no_bug(tmp_path, monkeypatch, capsys):
