@@ -119,6 +119,10 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
+        if "KeyboardInterrupt" in str(
+            error
+        ):  # it came while pydantic built a validator, which tells a fault of its own
+            return _end(130, "interrupted")
         return _fault(error)
 
 

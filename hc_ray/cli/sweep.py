@@ -1,6 +1,7 @@
 """``sweep``, ``climb`` and ``run``: running trials."""
 
 from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -128,17 +129,18 @@ def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
     from hc_ray.reports.sweep_page import result_sections
     from hc_ray.reports.terminal import say, tell
 
+    out = quote(ended.out)
     with words_beside(as_json):
         for problem in ended.problems:
             say(f"note: {problem}", style="yellow")
         if not as_json:
             tell(*result_sections(ended.report, out=ended.out))
-            say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
+            say(f"\n{ended.out}  (hc-ray report, hc-ray show {out}/TRIAL, hc-ray ui {out})", style="dim")
         if ended.interrupted or ended.stopped:
             left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
             again = f" ({begun} of them had begun and will start again)" if begun else ""
             ended_so = "interrupted" if ended.interrupted else "stopped"
-            say(f"{ended_so}: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}", style="yellow")
+            say(f"{ended_so}: {left}{again}; to continue: hc-ray sweep --resume -o {out}", style="yellow")
     if as_json:
         print_json(ended.model_dump(mode="json"))
     return 130 if ended.interrupted else 3 if ended.unscored or ended.stopped else 0
@@ -210,7 +212,7 @@ def _climb(
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:
-            say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", style="yellow")
+            say(f"interrupted; to continue: hc-ray climb --resume -o {quote(plan.out)}", style="yellow")
             return 130
     if as_json:
         tasks = [task.name for task in plan.sweep.taken]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import Any
 
 from hc_ray.domain.config import EngineConfig
@@ -172,7 +173,8 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     ]
     tell(Section("", ("", ""), rows))
     if "out" in result:
-        say(f"To see how it went: hc-ray show {result['out']}/{result['trial_name']}", style="dim")
+        place = quote(f"{result['out']}/{result['trial_name']}")
+        say(f"To see how it went: hc-ray show {place}", style="dim")
 
 
 def tell_status(found: Mapping[str, Any]) -> None:

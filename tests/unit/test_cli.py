@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from pydantic_core import SchemaError
 
 from hc_ray.cli import app as cli
 from hc_ray.cli import trials
@@ -271,6 +272,18 @@ def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path
 def test_an_interrupted_command_says_so(monkeypatch, capsys):
     def interrupted(**options):
         raise KeyboardInterrupt
+
+    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
+    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
+
+
+def test_one_that_is_interrupted_while_it_loads_or_builds_a_validator_says_so_too(tmp_path, monkeypatch, capsys):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    done = ran(sys.executable, "-m", "hc_ray", "doctor", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (130, "hc-ray: interrupted\n")
+
+    def interrupted(**options):
+        raise SchemaError('Error building "model" validator:\n  KeyboardInterrupt: ')
 
     monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
     assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"

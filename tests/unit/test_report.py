@@ -47,9 +47,9 @@ def test_a_sweep_that_ended_early_says_what_is_unfinished_what_starts_again_and_
     assert _finish(ended, planned=6, begun=1, as_json=False) == 130
     told = "interrupted: 4 of 6 trials unfinished (1 of them had begun and will start again)"
     assert f"{told}; to continue: hc-ray sweep --resume -o runs/x" in capsys.readouterr().out
-    ended = SweepSummary(out="runs/x", done=2, unscored=0, stopped=True, report=summary)
+    ended = SweepSummary(out="my runs/x", done=2, unscored=0, stopped=True, report=summary)
     assert _finish(ended, planned=6, begun=0, as_json=False) == 3
-    told = "stopped: 4 of 6 trials unfinished; to continue: hc-ray sweep --resume -o runs/x"
+    told = "stopped: 4 of 6 trials unfinished; to continue: hc-ray sweep --resume -o 'my runs/x'"
     assert told in capsys.readouterr().out
 
 

@@ -45,7 +45,8 @@ def unseal(
         # Of an earlier version, whose verdicts told more: what is gone is passed over.
         verdict = Verdict.model_validate_json(path.with_suffix(".json").read_bytes(), extra="ignore")
     except FileNotFoundError:
-        raise DatasetError(f"{trial}: no verifier output is stored (it never is for holdout trials)") from None
+        why = "only the data folder of the machine that graded has it, and that of holdout trials none"
+        raise DatasetError(f"{trial}: no verifier output is stored here ({why})") from None
     output = _text(path)
     printed = _text(output_file(sealed_root, task_digest, SOLUTION)) if solution else ""
     looks = append(sealed_root / FOLDER / LOOKS, {"who": getpass.getuser(), "trial": trial})
