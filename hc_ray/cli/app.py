@@ -4,13 +4,14 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,22 @@ _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, 
 _RENAME = "is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:  # typer would end without a word
+        raise typer.Abort from None
+
+
 class _Commands(TyperGroup):
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with _told():
+            return super().make_context(*given, **more)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _told():
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # typer would end without a word
-            raise typer.Abort from None
 
 
 app = typer.Typer(

@@ -288,6 +288,12 @@ def test_one_that_is_interrupted_while_it_loads_or_builds_a_validator_says_so_to
     monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
     assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
 
+    def too(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli._Commands, "parse_args", too)
+    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
+
 
 def found(*fails):
     names = ("platform", "home", "runner", "docker", "bwrap", "sandbox auto", "model small", "model large", "ray")
