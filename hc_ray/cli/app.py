@@ -4,6 +4,7 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import atexit
 import contextlib
 import errno
 import io
@@ -199,6 +200,17 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal has no letter for is told by its number, as on stderr.
         sys.stdout.reconfigure(errors="backslashreplace")
+    code = 0
+
+    def end() -> None:
+        if code == 130:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            os._exit(code)
+
+    # The first that is registered comes last. What Ray had begun when it was interrupted crashes at the process's end.
+    atexit.register(end)
     code = run(sys.argv[1:])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others

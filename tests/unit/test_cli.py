@@ -295,6 +295,17 @@ def test_one_that_is_interrupted_while_it_loads_or_builds_a_validator_says_so_to
     assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
 
 
+def test_what_a_library_breaks_at_the_end_of_the_process_changes_no_exit_code_of_who_was_interrupted(tmp_path):
+    code = """import ctypes, sys
+from hc_ray.cli import app
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+app.run = lambda words: print("told", end="") or 130
+app.main()"""
+    done = ran(sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (130, "told")
+
+
 def found(*fails):
     names = ("platform", "home", "runner", "docker", "bwrap", "sandbox auto", "model small", "model large", "ray")
     remedies = {"model small": "hc-ray models pull small"}
