@@ -10,6 +10,7 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
+from hc_ray.blind.grading.shared_grading import Grading
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
@@ -122,6 +123,33 @@ async def test_a_module_that_comes_while_the_tests_run_is_seen_however_short_its
     task = serving(ground, first=WAITS)
     verdict = await given_away(places, ground, task, f"{SERVES}\n({LURKS}) </dev/null >/dev/null 2>&1 &")
     assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/pytest.py",)), verdict
+
+
+async def test_a_folder_that_becomes_a_module_of_the_tests_while_they_run_is_seen(places, ground):
+    lurks = LURKS.replace("pytest.py", "json/__init__.py")
+    for does, cause in ((lurks, "tampered"), (lurks.replace("; rm ", "; true "), "tampered"),
+                        (lurks.replace("__init__.py", "state.db"), "passed")):  # fmt: skip
+        task = serving(ground, first=WAITS)
+        verdict = await given_away(
+            places, ground, task, f"{SERVES}\nmkdir /app/json; touch /app/json/x\n({does}) </dev/null >/dev/null 2>&1 &"
+        )
+        told = ("/app/json/__init__.py",) if cause == "tampered" else ()
+        assert (verdict.cause, verdict.tampered) == (cause, told), verdict
+
+
+async def test_a_module_that_is_there_between_two_looks_is_seen(places, ground, monkeypatch):
+    run = Grading._run
+
+    async def meanwhile(grading, image, prepared):
+        at = ["docker", "exec", grading.sandbox.container]
+        subprocess.run([*at, "touch", "/app/json.py"], check=True)
+        report = await run(grading, image, prepared)
+        subprocess.run([*at, "rm", "/app/json.py"], check=True)
+        return report
+
+    monkeypatch.setattr(Grading, "_run", meanwhile)
+    verdict = await given_away(places, ground, serving(ground), SERVES)
+    assert (verdict.cause, verdict.tampered) == ("tampered", ("/app/json.py",)), verdict
 
 
 async def test_what_programs_load_unasked_from_where_the_tests_run_is_seen_when_it_comes_there(places, ground):

@@ -14,7 +14,7 @@ import pytest
 from hc_ray.blind.grading import verdict
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.inside.grading import seals, shared
-from hc_ray.sandboxes.inside.grading.newcomers import Newcomers
+from hc_ray.sandboxes.inside.grading.newcomers import Newcomers, present
 from hc_ray.sandboxes.runner_build import inside_modules
 
 HERE = """
@@ -75,7 +75,7 @@ def test_names_that_come_or_go_are_told_and_others_and_folders_that_are_none_are
     for quiet in ("log.txt", "json.txt", "other.py"):
         (app / quiet).touch()
     come.hear()
-    assert come.seen == set()
+    assert come.seen == set() and present({str(app): ["log", "other"]}) == [str(app / "other.py")]
     file.touch()
     file.unlink()
     (app / "src" / "json").mkdir()

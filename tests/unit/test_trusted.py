@@ -141,6 +141,14 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
 
 
+def test_a_module_that_the_library_loads_late_is_left_behind_in_folders_of_pythonpath_too():
+    (python,) = DEBIAN.pythons
+    added = python.model_copy(update={"added": ("/app/src",), "path": ("/app/src", *python.path)})
+    image = DEBIAN.model_copy(update={"pythons": (added,)})
+    assert fate("/app/src/netrc.py", image=image) == "left behind"
+    assert fate("/app/src/mine.py", image=image) == fate("/app/lib/netrc.py", image=image) == "carried"
+
+
 def test_a_module_of_the_standard_library_is_the_candidate_s_to_write_where_a_test_names_its_file():
     pytests = "/app/argparse.py"
     for path, tampered in {"/app/csv.py": (), "/app/statistics.py": (), pytests: (pytests,)}.items():

@@ -127,6 +127,10 @@ class Image(Value):
         found = {name for name, places in imported if any(place.rpartition("/")[0] in own for place in places)}
         return found | {name for session in self.sessions for name, places in session.loaded.items() if places}
 
+    def library(self, named: Collection[str] = ()) -> set[str]:
+        """Top-level modules of the interpreters' own libraries with files, unless their file is ``named``."""
+        return {name for python in self.pythons for name in python.library if f"{name}.py" not in named}
+
     def trusted_files(self) -> set[str]:
         """Every file (and link on the way to one) that something of the tests resolves to."""
         found = {file for chain in self.programs.values() for file in chain}

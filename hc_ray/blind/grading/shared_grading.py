@@ -13,7 +13,7 @@ from typing import Any
 
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, Looks
-from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents, top_module
+from hc_ray.blind.grading.contents import Contents, Refused, begins, parents, read_contents, top_module
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.startup import FOLDERS, IN_HOMES, StartUp
@@ -121,7 +121,7 @@ class Grading:
         # What was handed in may differ from the image, and change no more.
         sealed = [*watched.sealed, *filter(watched.holds, self._handed_in - set(self._contents.folders))]
         order = {"do": "prepare", **put_right, "sealed": sealed, "whole": watched.whole, "probe": probe, "room": _ROOM}
-        order |= {"trees": watched.trees, "began": self.sandbox.began}
+        order |= {"trees": watched.trees, "began": self.sandbox.began, "come": watched.come}
         order["byte_code"] = self._looks.byte_code if probe else []  # else nothing runs before the tests
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
@@ -216,7 +216,7 @@ class _Watched:
         hooks = {f"{home}/{name}" for home in image.homes for name in IN_HOMES}
         self.sealed = sorted({*near, *above, *self._files, *image.unasked, *hooks, image.home} - {""})
         self._loaded = {name for session in image.sessions for name in (*session.loaded, *session.tried)}
-        self._loaded |= {"hc_witness", *image.standard(), *chain(*(python.library for python in image.pythons))}
+        self._loaded |= {"hc_witness", *image.standard(), *image.library()}
         self._libraries = {*image.libraries} if self._run_in.intersection(image.loader) else set()
         names = [*self._loaded, *self._libraries]
         self.come = {folder: sorted(names) for folder in {*self._run_in, "/"}}
@@ -261,11 +261,14 @@ class _Watched:
         """Whether even something new at this path matters."""
         parts = path.split("/")
         folder = posixpath.dirname(path)
+        parent = posixpath.dirname(folder)
         if path in self._files or folder in self._folders or self._start_up.takes_part(path):
             return True
         if folder in self._homes and (parts[-1] in self._settings or re.fullmatch(r"\..*rc", parts[-1])):
             return True
-        if folder in self._run_in and (top_module(path, folder) in self._loaded or parts[-1] in self._libraries):
+        if folder in self._run_in and parts[-1] in self._libraries:
+            return True
+        if any(top_module(path, at) in self._loaded and begins(path, at) for at in {folder, parent} & self._run_in):
             return True
         return below(path, self._modules)
 

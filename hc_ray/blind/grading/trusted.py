@@ -104,30 +104,28 @@ class _Sorter:
     """The rules, with what they look up made ready once."""
 
     def __init__(self, contents: Contents, image: Image, mentioned: Mentions) -> None:
-        self.contents, self.image, self.workdir = contents, image, image.workdir
-        self.mentioned = mentioned
+        self.contents, self.image, self.mentioned, self.workdir = contents, image, mentioned, image.workdir
         self.exists, self.was_folder = set(image.exists), set(image.folders)
         self.folders, self.astray = set(contents.folders), set(image.astray)
         self.start_up = StartUp(image, mentioned.shell_words)
         self.files = {*image.trusted_files(), *self.start_up.named}
-        self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
+        self.run_in = {self.workdir, *image.modules_at}
+        self.early = self.run_in.union(*(python.added for python in image.pythons))
         self.above = {parent for path in self.files for parent in parents(path)}
         self.owned, self.homes = set(image.owned), {image.home, *image.homes}
-        self.closed = {folder for python in image.pythons for folder in python.closed}
-        self.installed = {folder for python in image.pythons for folder in python.installed}
+        self.closed = {*chain(*(python.closed for python in image.pythons))}
+        self.installed = {*chain(*(python.installed for python in image.pythons))}
         self.packages = {place for place in image.modules() if not place.endswith((".py", ".so", ".pyc"))}
         self.search = [*image.first, *image.path]
         self.looked_in = {*self.search, *image.loader, *self.closed, *chain(*image.searched.values())}
-        self.looked_in |= {folder for python in image.pythons for folder in python.order}
+        self.looked_in.update(*(python.order for python in image.pythons))
         self.above_search = {parent for folder in self.looked_in for parent in parents(folder + "/x")}
         self.modules = [
             ({**session.imported, **session.loaded}, session.loaded, python.order)
             for session, python in zip(image.sessions, image.pythons, strict=False)
         ]
         self.imported = {*chain(*(every for every, _, _ in self.modules))}
-        self.standard = image.standard(mentioned.words)
-        named = {word.removesuffix(".py") for word in mentioned.words if word.endswith(".py")}
-        self.library = {*chain(*(python.library for python in image.pythons))} - named
+        self.standard, self.library = image.standard(mentioned.words), image.library(mentioned.words)
         missed = {*chain(*(session.missed for session in image.sessions))}.difference(mentioned.words)
         self.tried = missed.union(*(session.tried for session in image.sessions))
 
@@ -222,10 +220,10 @@ class _Sorter:
             or self._shadows_library(folder, name)
         ):
             return "tampered"
-        if self._is_missed_module(real) or self._is_driver(folder, name) or self._is_helper(real, name):
+        if self._is_missed_module(real) or self._comes_first(path, real, self.library):
+            return "left"  # some of the library is loaded only once a function of another module needs it
+        if self._is_driver(folder, name) or self._is_helper(real, name):
             return "left"
-        if self._comes_first(path, real, self.library):
-            return "left"  # some modules are loaded only once a function of another needs them
         return "left" if path in self.image.hidden else "carried"
 
     def _is_settings(self, real: str) -> bool:
@@ -267,14 +265,14 @@ class _Sorter:
         return searched(folder) in self.image.loader or folder in {posixpath.dirname(file) for file in known}
 
     def _comes_first(self, path: str, real: str, names: Collection[str]) -> bool:
-        """Whether a module of one of these names is found there before all others, where the tests run."""
+        """Whether a module of one of these names is found there before any other."""
         if path not in self.contents.links and not real.endswith((".py", ".pyc", ".so")):
             return False
-        return any(top_module(real, folder) in names and begins(real, folder) for folder in self.run_in)
+        return any(top_module(real, folder) in names and begins(real, folder) for folder in self.early)
 
     def _shadows_module(self, path: str, real: str) -> bool:
-        """Whether a module would be found before, or beside, one of its name that the tests stand on. What tests import
-        in the folders that they run in is the candidate's, unless the image has it elsewhere."""
+        """Whether a module would be found before, or beside, one of its name that the tests stand on. What only the
+        folders that they run in have is the candidate's."""
         if self._comes_first(path, real, self.standard):
             return True
         for every, _, order in self.modules:

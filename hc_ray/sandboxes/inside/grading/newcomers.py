@@ -9,13 +9,41 @@ import struct
 
 MYPY = False
 if MYPY:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 _ONLY_FOLDERS, _UNFOLLOWED, _NAMED = 0x1000000, 0x2000000, 0x40 | 0x80 | 0x100 | 0x200
 """Names that were moved away or here, made, removed."""
 _OVERFLOW = 0x4000
 _HEAD = struct.Struct("iIII")
 _MODULE = re.compile(r"([A-Za-z_]\w*)((\.[\w-]+)*\.(py|pyc|so))?")
+
+
+def matters(name: str, names: "Collection[str]") -> bool:
+    """Whether a name in a folder is one of those that matter there."""
+    found = _MODULE.fullmatch(name)
+    return name in names or (found is not None and found[1] in names)
+
+
+def within(folders: "Mapping[str, list[str]]") -> "Iterator[tuple[str, list[str]]]":
+    """The folders, and those in them of one of their names: what is there would make a module of such a one."""
+    for folder, names in folders.items():
+        yield folder, names
+        for name in names:
+            if os.path.isdir(f"{folder}/{name}"):
+                yield f"{folder}/{name}", ["__init__"]
+
+
+def present(folders: "Mapping[str, list[str]]") -> "list[str]":
+    """What has such a name there now, but for folders."""
+    found = []
+    for folder, names in within(folders):
+        try:
+            with os.scandir(folder) as entries:
+                found += [entry.path for entry in entries
+                          if matters(entry.name, names) and not entry.is_dir(follow_symlinks=False)]  # fmt: skip
+        except OSError:
+            continue
+    return found
 
 
 class Newcomers:
@@ -29,7 +57,7 @@ class Newcomers:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         self._folders: dict[int, tuple[str, frozenset[str]]] = {}
         self.seen: set[str] = set()
-        for folder, names in folders.items():
+        for folder, names in within(folders):
             place = os.fsencode(os.path.realpath(folder))
             watch = libc.inotify_add_watch(self.file, place, _NAMED | _ONLY_FOLDERS | _UNFOLLOWED)
             if watch >= 0:
@@ -54,6 +82,5 @@ class Newcomers:
                     self.seen |= {folder for folder, _ in self._folders.values()}
                     continue
                 folder, names = self._folders.get(watch, ("", frozenset()))
-                found = _MODULE.fullmatch(name)
-                if (found is not None and found[1] in names) or name in names:
+                if matters(name, names):
                     self.seen.add(f"{folder.rstrip('/')}/{name}")

@@ -190,9 +190,11 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
         return {"error": f"what comes into folders cannot be watched: {error}"}
     if os.path.lexists(NAMES):
         come.seen.add(NAMES)
+    before = order["seals"]
+    if before:  # who came when all had been looked at, and was not heard yet
+        come.seen.update(path for path in newcomers.present(order["come"]) if path not in before)
     report = grade.run(order, lambda: rights.bear(rights.MARK), (come.file, come.hear))
     come.hear()
-    before = order["seals"]
     after = seals.seal(list(before))
     late = seals.changed_since(order["trees"], order["begun"]) if before else []
     unsealed = {path for path in before if before[path] != after[path]} | come.seen
@@ -215,7 +217,8 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     rooms = make_room(order["whole"])
     settle()
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
-    found = seals.seal([*order["sealed"], *ways_in, *seals.DEVICES, *seals.STREAMS, NAMES])
+    there = newcomers.present(order["come"])
+    found = seals.seal([*order["sealed"], *there, *ways_in, *seals.DEVICES, *seals.STREAMS, NAMES])
     begun = seals.moment()
     # Whatever size and time of its own a file has: when it was last changed, only the kernel says.
     touched = [path for path in seals.changed_since(order["trees"], order["began"]) if not path.endswith("/")]
