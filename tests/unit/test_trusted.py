@@ -359,6 +359,18 @@ def test_what_programs_could_find_right_above_the_tests_is_left_behind_unless_a_
         assert fate(path, workdir="/") == "carried"
 
 
+@pytest.mark.parametrize(("env", "more", "expected"), [
+    ("/app/.venv", "pyvenv.cfg", "carried"), ("/opt/own", "pyvenv.cfg", "carried"),
+    ("/opt/own", "other", "left behind"), ("/opt/py", "pyvenv.cfg", "left behind"),
+    ("/home/u/.local", "pyvenv.cfg", "left behind"), ("/root/.local", "pyvenv.cfg", "left behind"),
+])  # fmt: skip
+def test_a_new_environment_keeps_the_pth_files_that_only_its_own_python_reads(env, more, expected):
+    file = f"{env}/lib/python3.11/site-packages/__editable__.mine.pth"
+    tar = make_tar({f"{env}/{more}": "", file: "/app/src"}, member(env[1:], tarfile.DIRTYPE))
+    found = sorted_out(tar, DEBIAN.model_copy(update={"exists": ("/opt/py",), "folders": ("/opt/py",)}))
+    assert ("left behind" if file in found.left_behind else "carried") == expected and not found.tampered
+
+
 def test_what_modules_of_the_tests_look_for_in_vain_is_carried_where_a_test_names_it():
     tar = make_tar({f"{SITE}/simplejson.py": "x"})
     assert sorted_out(tar, mentioned=Mentions(words=("simplejson",))).left_behind == ()

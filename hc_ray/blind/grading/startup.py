@@ -99,6 +99,14 @@ class StartUp:
             return True
         return folder in self._above and _ABOVE_TESTS.fullmatch(name) is not None
 
+    def is_of_new(self, path: str, contents: Contents, exists: Collection[str]) -> bool:
+        """Whether it extends a virtual environment that is new, too: but for the Python in there, nobody reads it."""
+        folder, name = posixpath.split(path)
+        own = re.fullmatch(r"(?s)(.+(?<!/\.local))/lib(64)?/python[\d.]+/site-packages", folder)
+        if own is None or folder in self._sites or not name.endswith(".pth"):
+            return False
+        return own[1] in contents.folders and own[1] not in exists and f"{own[1]}/pyvenv.cfg" in contents.members
+
     def takes_part(self, path: str) -> bool:
         """Whether what lies in the system's folders there is the image's alone, one way or the other."""
         of_system = path in self._settings or _OF_SYSTEM.match(path) is not None

@@ -206,14 +206,14 @@ class _Sorter:
     def _addition(self, path: str, real: str) -> str:
         """Something that the image has not."""
         folder, name = posixpath.split(real)
-        if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real) or self._is_settings(real):
+        hook = self.start_up.is_hook(real) and not self.start_up.is_of_new(path, self.contents, self.exists)
+        if self.start_up.kept(real, exists=False) or hook or self._is_settings(real):
             return "left"
         if announces_plugin(path, self.contents, self.imported) or self._is_closed(real):
             return "left"
-        if path in self.astray:
-            return "left"  # what the tests expect would be read, or what they write swallowed, where it lies
-        if real in self.above_search or self._is_above_tests(real):
-            return "left"  # a file or link where programs, libraries or modules are looked for: it could lead anywhere
+        # There the tests' files could be read or swallowed, or a link in the place of a folder be searched.
+        if path in self.astray or real in self.above_search or self._is_above_tests(real):
+            return "left"
         if (
             self._shadows_module(path, real)
             or self._shadows_program(folder, name)
