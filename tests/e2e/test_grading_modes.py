@@ -48,8 +48,7 @@ CHANGES = (
     "all=$(find /usr -path '*/IO/File.pm'); for one in $all; do touch $one.new; rm $one.new; done; "
     "until [ -e /app/begun ]; do sleep 0.02; done; for one in $all; do echo '# changed' >> $one; done; touch /app/ended"
 )
-"""Changes a module of perl's, where perl looks for none, while the tests run. (Folders that overlayfs has to copy first
-would be seen.)"""
+"""Changes modules of perl's while the tests run. (Folders that overlayfs has to copy first would be seen.)"""
 ASKS = """import os
 import socket
 
@@ -218,7 +217,7 @@ async def test_what_was_handed_in_and_differs_from_the_image_may_change_no_more_
 async def test_code_of_the_image_that_is_changed_while_the_tests_run_voids_them_whatever_it_is_for(places, ground):
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": WAITS + "echo 1 > /logs/verifier/reward.txt\n"})
     verdict = await given_away(places, ground, task, f"({CHANGES}) </dev/null >/dev/null 2>&1 &")
-    assert verdict.tampered and all(path.endswith("/IO/File.pm") for path in verdict.tampered), verdict
+    assert verdict.tampered and all("/IO/" in path for path in verdict.tampered), verdict
 
 
 FOR_A_MOMENT = (

@@ -29,8 +29,8 @@ def within(folders: "Mapping[str, list[str]]") -> "Iterator[tuple[str, list[str]
     for folder, names in folders.items():
         yield folder, names
         for name in names:
-            if os.path.isdir(f"{folder}/{name}"):
-                yield f"{folder}/{name}", ["__init__"]
+            if os.path.isdir(place := f"{folder.rstrip('/')}/{name}"):
+                yield place, ["__init__"]
 
 
 def present(folders: "Mapping[str, list[str]]") -> "list[str]":
