@@ -2,6 +2,7 @@
 gate, to which an independent second reading belongs: it drops a check that a sentence of the task contradicts."""
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
@@ -27,7 +28,7 @@ _SUPPORTED = 0.75
 _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
-_COMMANDS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
+_CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
 
 
@@ -132,8 +133,11 @@ def heads(files: Mapping[str, bytes]) -> str:
     as ``strings`` does: so a database tells its tables."""
     texts: dict[str, str] = {}
     for path, data in files.items():
-        if not _COMMANDS.search(data):
-            texts[path] = data.decode("utf-8", "replace")
+        if not _CONTROLS.search(data):
+            try:
+                texts[path] = getincrementaldecoder("utf-8")().decode(data)  # it may end within a character
+            except UnicodeDecodeError:
+                texts[f"{path} (no UTF-8; shown as ISO 8859-1)"] = data.decode("latin-1")
         else:
             texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()
     left, parts = _ALL_HEADS, {}

@@ -20,13 +20,15 @@ from tests.fakes.grading import MemoryPlace
 
 def test_looking_around_tells_tools_files_and_functions(tmp_path):
     for path, data in {"in/t.csv": b"a,b\n1,2\n3,4\n", "o.json": b'[{"x": 1, "y": 2}]', "raw.bin": b"\xff\x00",
+                       "old.txt": b"R\xfcckgabe\r\nzwei",
                        "m.py": b"def f(a, b=1):\n    pass\n", ".hidden": b"x", ".git/HEAD": b"x",
                        "long": b"." * (looker.READ - 1) + "é".encode()}.items():  # fmt: skip
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(data)
     seen = {one["path"]: one for one in looker.files(tmp_path)}
-    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/", "long"}
+    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", "old.txt", ".hidden", ".git/", "long"}
     assert seen["long"]["lines"] == 1, "what is read ends within a character"
+    assert (seen["old.txt"]["lines"], seen["old.txt"]["preview"]) == (2, "Rückgabe\nzwei"), "a text in no UTF-8"
     assert seen["in/t.csv"]["lines"] == 3 and seen["m.py"]["functions"] == ["f(a, b=1)"]
     assert "lines" not in seen["raw.bin"] and "sed" in looker.tools(tmp_path, {})
     report = json.dumps({"tools": {"cc": "at 0x7f00aabbccdd"}, "files": list(seen.values())}).encode()

@@ -213,8 +213,10 @@ def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_w
             "odd": b"\0",
             "cut.so": "\x02\ufffdELF".encode(),
             "page": b"a\f\x1b[1mb\n",
+            "old": b"R\xfcckgabe",
         }
     )
+    assert "old (no UTF-8; shown as ISO 8859-1):\nRückgabe" in told
     assert all(f"{name}:\nGET / 200\n" in told for name in logs) and told.index("a.log:") < told.index("h.log:")
     assert "shop.db (no text; what can be read in it):" in told and "CREATE TABLE orders (number" in told
     assert (

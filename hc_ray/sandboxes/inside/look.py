@@ -33,6 +33,8 @@ FEW = 20
 """Files of a folder outside of the workdir that are told one by one."""
 CLOSED = (".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__")
 """Folders that are told as such, without what lies in them."""
+CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
+"""Control characters that no text has."""
 
 
 def tools(scratch: Path, known: dict[str, str]) -> dict[str, str]:
@@ -120,8 +122,10 @@ def view(path: Path, name: str) -> dict[str, Any]:
             data = file.read(READ)
         # What is read may end within a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(data, len(data) < READ)
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return told
+    except UnicodeDecodeError:  # a text in another encoding
+        text = "\0" if CONTROLS.search(data) else data.decode("latin-1")
     if "\0" in text:
         return told
     told.update(lines=len(text.splitlines()), preview="\n".join(text.splitlines()[:PREVIEW_LINES])[:PREVIEW])
