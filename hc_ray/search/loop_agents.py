@@ -2,7 +2,7 @@
 one picked by agreement. ``hc``: depth first (one lineage, told what its submission fails), then width in fresh forks;
 the suite selects where it can tell, else agreement. All three work alike up to a lineage's first submission."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from hc_ray.agent.prompt_templates import filled
 from hc_ray.agent.workspace import State
@@ -20,9 +20,9 @@ DISPUTED = 0.5
 """What a test's weight is multiplied by when a lineage that was told of it submits the same state again."""
 
 
-def doubted(tests: Sequence[SelfTest], names: Collection[str]) -> tuple[SelfTest, ...]:
-    """The tests, those of these names with less weight."""
-    return tuple(one.model_copy(update={"weight": one.weight * DISPUTED}) if one.id in names else one for one in tests)
+def doubted(tests: Sequence[SelfTest], names: Sequence[str]) -> tuple[SelfTest, ...]:
+    """The tests, those of these names with less weight, once for each time that they are named."""
+    return tuple(one.model_copy(update={"weight": one.weight * DISPUTED ** names.count(one.id)}) for one in tests)
 
 
 class LoopAgents:
@@ -107,8 +107,7 @@ class LoopAgents:
         search = self.search
         search.forks.remember(state.files, state.difference.tar)
         row = await search.runs.try_out(place, state.files, search.pool.tests)
-        columns = deciding(search.pool.tests)
-        cells, tests = [row[i] for i in columns], [search.pool.tests[i] for i in columns]
+        cells, tests = self._deciding(row)
         lines = repair.feedback(cells, tests, self.config.feedback)
         if not lines:
             return row, ""
@@ -116,14 +115,24 @@ class LoopAgents:
         told = [*lines, f"and {more} more"] if more else lines
         return row, filled("failed", failed="\n".join(f"- {one}" for one in told))
 
+    def _deciding(self, row: Sequence[Cell]) -> tuple[list[Cell], list[SelfTest]]:
+        """A row's cells of the tests that decide, and these."""
+        tests = self.search.pool.tests
+        columns = deciding(tests)
+        return [row[i] for i in columns], [tests[i] for i in columns]
+
     def _dispute(self) -> None:
-        """Tests that a lineage insists are wrong weigh less from now on."""
+        """Tests of which a lineage insists that they are wrong, and that no state passes, weigh less from now on, until
+        they judge nobody."""
         search = self.search
-        names: set[str] = set()
-        for run in self.lineages.runs:
+        tests, runs = search.pool.tests, self.lineages.runs
+        rows = [state.row for run in runs for state in run.states if state.row]
+        passed = {test.id for i, test in enumerate(tests) if any(row[i].outcome == "pass" for row in rows)}
+        names: list[str] = []
+        for run in runs:
             if run.disputed and run.states:
-                names |= {test.id for test, cell in zip(search.pool.tests, run.states[-1].row, strict=False)
-                            if cell.outcome not in ("pass", "skipped")}  # fmt: skip
+                told = repair.worst_of(*self._deciding(run.states[-1].row), self.config.feedback)
+                names += [test.id for test, _ in told if test.id not in passed]
                 run.disputed = False
         if names:
             search.journal("dispute", tests=sorted(names))

@@ -27,11 +27,16 @@ Level = Literal["full", "trusted", "crashes"]
 def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
     """What a repair is told, at most three faults, each once and the worst first; empty when there is nothing to
     repair."""
-    seen: dict[str, str] = {}
+    return tuple(line for _, line in worst_of(row, tests, level))
+
+
+def worst_of(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[tuple[SelfTest, str], ...]:
+    """As ``feedback``, each with its test."""
+    seen: dict[str, tuple[SelfTest, str]] = {}
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), line + _code(test))
+        seen.setdefault(normal(line.split(": ", 1)[-1]), (test, line + _code(test)))
     return tuple(seen.values())[:_ITEMS]
 
 

@@ -20,6 +20,8 @@ PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
 BELIEVED = 0.7
 """Confidence from which an expectation is believed: the instruction shows it, or a second reading supports it."""
+LEAST = 0.25
+"""A test that weighs less judges nobody: too many who worked on the task insist that it is wrong."""
 Classes = dict[frozenset[int], list[str]]
 """Candidates by the exact set of judging tests that they pass."""
 
@@ -133,11 +135,12 @@ def stated(tests: Sequence[SelfTest]) -> tuple[int, ...]:
 
 
 def judging(tests: Sequence[SelfTest]) -> tuple[int, ...]:
-    """Columns that judge: all but the *unknown* ones, and but those that a trivial state passes: they are hygiene, or
-    guards of what must stay as it is."""
+    """Columns that judge: all but the *unknown* ones, those that nobody believes any more, and those that a trivial
+    state passes: they are hygiene, or guards of what must stay as it is."""
     return tuple(
-        i for i, test in enumerate(tests) if test.expectation.kind != "unknown" and (test.discriminates or test.guard)
-    )
+        i for i, test in enumerate(tests)
+        if test.expectation.kind != "unknown" and test.weight >= LEAST and (test.discriminates or test.guard)
+    )  # fmt: skip
 
 
 def deciding(tests: Sequence[SelfTest]) -> tuple[int, ...]:

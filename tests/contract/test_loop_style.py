@@ -195,6 +195,29 @@ async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_h
     assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] * (turns > 3) and ran.outcome.chosen == "c1.0"
 
 
+@pytest.mark.parametrize("solved", [False, True])
+async def test_a_test_that_three_lineages_dispute_and_none_passes_judges_nobody_any_more(place, solved):
+    wrong = call_test("wrong", "add(1, 1)", "3", path="add.py", confidence=0.9)
+    made = [f"{RIGHT}\n# {number}\n" for number in range(7)]
+    if solved:  # by one of the second generation: the others' insistence counts for nothing
+        made[2] = "def add(a, b):\n    return a + b + (a == b)\n"
+    ran = await trial(place, each(*made), "hc", tests=(*TESTS, wrong), max_rounds=3)
+    disputed = [one["tests"] for one in ran.told("dispute")]
+    if solved:
+        assert (
+            disputed == [["wrong"]] and ran.outcome.stop_reason == "complete" and b"a == b" in ran.handed["app/add.py"]
+        )
+        return
+    assert disputed == [["wrong"], ["wrong"] * 3] and ran.outcome.stop_reason == "complete"
+    assert len(ran.outcome.candidates) == 4 and ran.outcome.self_pass is False, "the frozen suite is what it was"
+
+
+async def test_what_a_lineage_was_not_told_of_it_does_not_dispute(place):
+    tests = [call_test(f"t{n}", f"add({n}, 3)", str(n + 3), path="add.py", confidence=0.9) for n in range(5)]
+    ran = await trial(place, says(write(WRONG)), "hc", tests=tests, max_rounds=1)
+    assert ran.told("dispute") == [{"tests": ["t0", "t1", "t2"]}]
+
+
 async def test_a_display_is_told_the_turns_of_a_lineage_and_not_of_all_together(place):
     ran = await trial(place, each(WRONG, WRONG, WRONG, WRONG), "hc", tests=TESTS, max_turns=4, repairs=0)
     assert ran.outcome.turns > 4 and max(ran.turns) == 3 and ran.turns.count(1) > 1
