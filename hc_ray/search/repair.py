@@ -36,8 +36,9 @@ def worst_of(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tu
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), (test, line + _code(test)))
-    return tuple(seen.values())[:_ITEMS]
+        seen.setdefault(normal(line.split(": ", 1)[-1]), (test, line))
+    shown: set[str] = set()
+    return tuple((test, line + _code(test, shown)) for test, line in [*seen.values()][:_ITEMS])
 
 
 def failing(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int:
@@ -77,8 +78,9 @@ def _line(test: SelfTest, what: str, end: str = "") -> str:
     return " ".join(f"{subject[:100]}: {what}".split())[: _ITEM_LENGTH - len(end)] + end
 
 
-def _code(test: SelfTest) -> str:
-    """What a check does, by which one can see whether it is right: a failed assertion seldom shows what was asked."""
+def _code(test: SelfTest, shown: set[str]) -> str:
+    """What a check does, by which one can see whether it is right: a failed assertion seldom shows what was asked.
+    ``shown``: what checks use that was told before, and is told once."""
     if test.subject.kind != "check":
         return ""
     given = {name: node for node in ast.parse(test.input).body for name in _bound(node)}
@@ -91,9 +93,13 @@ def _code(test: SelfTest) -> str:
         used += (more := [given.pop(name) for name in list(given) if name in named])
         unread += more
     told = ""
-    for title, nodes in {"The test": body, "What it uses": used}.items():
-        code = "\n".join(map(ast.unparse, nodes))[:_CODE_LENGTH]
+    helpers = [ast.unparse(one) for one in used]
+    new = [one for one in helpers if one not in shown]
+    uses = "What it uses" if new == helpers else "What it uses, besides what stands above"
+    for title, parts in {"The test": [ast.unparse(one) for one in body], uses: new}.items():
+        code = "\n".join(parts)[:_CODE_LENGTH]
         told += f"\n  {title}:\n" + textwrap.indent(code, "    ") if code else ""
+        shown.update(one for one in new if one in code)
     return told
 
 

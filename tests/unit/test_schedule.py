@@ -87,6 +87,10 @@ def test_b():
     assert "['a b']\n  The test:\n    assert run('a b') == ['a b']\n  What it uses:\n    def run(text):\n" in told
     assert "unused" not in told and told.count("Blanks are kept.") == 1
     assert told.endswith("    LIMIT = 3")
+    other = check.model_copy(update={"input": source.replace("test_b", "test_c").replace('"a b")', '"a  b")'),
+                                     "subject": Subject(kind="check", path="", function="test_c")})  # fmt: skip
+    failed = feedback([cell, cell.model_copy(update={"detail": "no"})], [check, other], "trusted")
+    assert "run('a  b')" in failed[1] and "\n".join(failed).count("def run(text)") == 1, "what both use is told once"
     (unsaid,) = feedback([cell], [check.model_copy(update={"sentence": ""})], "trusted")
     assert unsaid.startswith("test_b: AssertionError")
 
