@@ -198,7 +198,7 @@ async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_h
 @pytest.mark.parametrize("solved", [False, True])
 async def test_a_test_that_three_lineages_dispute_and_none_passes_judges_nobody_any_more(place, solved):
     wrong = call_test("wrong", "add(1, 1)", "3", path="add.py", confidence=0.9)
-    made = [f"{RIGHT}\n# {number}\n" for number in range(7)]
+    made = [f"{RIGHT}\nMORE = {number}\n" for number in range(7)]
     if solved:  # by one of the second generation: the others' insistence counts for nothing
         made[2] = "def add(a, b):\n    return a + b + (a == b)\n"
     ran = await trial(place, each(*made), "hc", tests=(*TESTS, wrong), max_rounds=3)
@@ -269,6 +269,18 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     for purpose in ("summary", "own_tests"):
         owners = [one.owner for one in ran.outcome.exchanges if one.prompt.purpose == purpose]
         assert len(owners) == len(set(owners)) > 2, "each is asked once"
+
+
+async def test_a_comparison_may_find_none_better_and_then_the_choice_stays(place):
+    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
+        summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
+        other = {"summary": summary, "tournament": "They are alike.\n0"}
+        return other.get(prompt.purpose) or each(*(f"{RIGHT}MORE = {i}\n" for i in range(3)))(prompt, turn, lineage)
+
+    ran = await trial(place, answer, "hc", samples=2, tournament=True)
+    (asked,) = (prompt.messages[-1].content for prompt in ran.asked if prompt.purpose == "tournament")
+    assert "or 0 if none is better" in asked and ran.outcome.chosen == "c1.0"
+    assert ran.outcome.selection and ran.outcome.selection.silent and "won" not in ran.outcome.selection.why
 
 
 @pytest.mark.parametrize(("tests", "generations"), [(TESTS, 4), ((), 2)])
