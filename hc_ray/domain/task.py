@@ -127,6 +127,8 @@ class EnvironmentView(Value):
     """Files and empty folders of the workdir, those beyond ``files`` included."""
     outside: tuple[FileView, ...] = ()
     """What the instruction names outside of the workdir, by full paths."""
+    repositories: dict[str, Shown] = {}
+    """Git repository, by its full path → its state and its last commits, as git tells them."""
     system: str = ""
     """The distribution's own name."""
     user: str = ""

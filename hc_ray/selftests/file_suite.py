@@ -11,6 +11,7 @@ from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.suite import SelfTest
+from hc_ray.domain.task import EnvironmentView
 from hc_ray.domain.trial import seed_of
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import quoted_in
@@ -51,10 +52,11 @@ class FileSuiteWriter(Writer):
     lists = True
 
     async def _made(self) -> list[SelfTest]:
+        shown_files = heads(await first_files(self.spec, await self.forks.base()))
         self._seen = file_tester.Seen(
             spec=self.spec, environment=environment_probe.describe(self.spec, self.task),
-            files=heads(await first_files(self.spec, await self.forks.base())), max_tokens=self.config.answer_tokens,
-            temperature=self.config.temperature,
+            files="\n\n".join(filter(None, [states(self.spec.snapshot), shown_files])),
+            max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
         )  # fmt: skip
         self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
@@ -85,9 +87,10 @@ class FileSuiteWriter(Writer):
                 self._assumed += written.assumptions
                 self.uncertainties += written.uncertainties
                 label = asking.role.label
-                names = {test.subject.function for test in (*known, *found)}
-                found += [test.model_copy(update={"tester": label}) for test in written.tests
-                          if test.subject.function not in names]  # fmt: skip
+                old = {test.subject.function for test in self.known}
+                new = {test.subject.function: test.model_copy(update={"tester": label}) for test in written.tests
+                       if test.subject.function not in old}  # fmt: skip
+                found = [new.pop(test.subject.function, test) for test in found] + [*new.values()]
             so_far = [*shown, *found]
             self._reflect(so_far, self._short(so_far), number)
         return found
@@ -126,6 +129,16 @@ class FileSuiteWriter(Writer):
             return test.model_copy(update={"discriminates": False})
         self.reasons[test.id] = f"weighs less: a second reading finds no sentence for it ({reading.verdict})"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})
+
+
+def states(view: EnvironmentView) -> str:
+    """The state of git repositories, of which no file tells."""
+    told = [f"{path}:\n{state}" for path, state in view.repositories.items()]
+    return (
+        "\n\n".join(["Its git repositories, each with its status and the last commits of all refs:", *told])
+        if told
+        else ""
+    )
 
 
 def heads(files: Mapping[str, bytes]) -> str:

@@ -19,6 +19,7 @@ from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Requirement, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
+from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.markdown import block_sentences, blocks, titles
@@ -128,6 +129,7 @@ class Writer(ABC):
         said = blocks(self.spec.instruction)
         covered |= titles(said)
         covered |= {line for block in said if block.kind == "code" for line in block_sentences(block)}  # shows
+        covered |= {one for one in self.spec.sentences if any(quoted_in(one, test.reasoning) for test in tests)}
         missing = [sentence for sentence in dict.fromkeys(self.spec.sentences) if sentence not in covered]
         parts = [f"Round {number}: {len(tests)} tests."]
         if short:

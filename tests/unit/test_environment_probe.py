@@ -1,5 +1,6 @@
 import asyncio
 import json
+import subprocess
 from contextvars import ContextVar
 
 import pytest
@@ -45,6 +46,36 @@ def test_empty_folders_are_told_among_the_files_and_no_more_of_both_than_are_cou
     assert [one["path"] for one in looker.outside([str(tmp_path / "b")])] == [f"{tmp_path}/b/"]
     monkeypatch.setattr(looker, "COUNTED", 2)
     assert len(looker.files(tmp_path)) == 2
+
+
+def test_the_state_and_the_last_commits_of_git_repositories_are_told_and_nothing_in_them_changes(tmp_path):
+    def git(*words, at):
+        user = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+        subprocess.run(["git", *user, *words], cwd=at, check=True, capture_output=True, timeout=30)
+
+    root, scratch = tmp_path / "app", tmp_path / "scratch"
+    work, store = root / "deep/work", root / "store.git"
+    for path in (work, scratch):
+        path.mkdir(parents=True)
+    git("init", at=work)
+    for number in range(20):
+        git("commit", "--allow-empty", "-m", f"change {number}", at=work)
+    git("tag", "v1", at=work)
+    git("branch", "old", "HEAD~2", at=work)
+    git("clone", "--bare", ".", str(store), at=work)
+    (work / "new.txt").write_text("x")
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    listed = [one["path"] for one in looker.files(root)]
+    assert listed == ["store.git/", "deep/work/.git/", "deep/work/new.txt"], "what lies in a repository is its own"
+    assert [one["path"] for one in looker.outside([str(store)])] == [f"{store}/"]
+    told = looker.repositories([root, *(root / path for path in listed if path.endswith("/"))], scratch)
+    assert list(told) == [str(store), str(work)] and "change 19" in told[str(store)]
+    lines = told[str(work)].splitlines()
+    assert lines[:2] == ["## main", "?? new.txt"] and "HEAD -> main, tag: v1) change 19" in lines[2]
+    assert (
+        any("(old) change 17" in line for line in lines) and lines[-1] == "…" and len(lines) == looker.STATE_LINES + 3
+    )
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
 def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):

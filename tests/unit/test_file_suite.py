@@ -79,11 +79,17 @@ async def test_a_second_reading_drops_what_a_quotation_contradicts_and_doubts_wh
     assert "contradicted" in by_name(suite.tests) and [one.purpose for one in asked] == ["tests"]
 
 
-async def test_a_round_is_told_what_there_is_and_what_is_missing_and_a_name_that_comes_again_counts_once():
+async def test_a_quotation_of_several_sentences_covers_each_of_them():
+    both = written("kept").replace("An empty file gives 0.", "An empty file gives 0. A line is a number.")
+    _, asked = await made(both, "nothing", budget_tokens=50_000)
+    assert "- A line is a number." not in asked[1].messages[-1].content
+
+
+async def test_a_round_is_told_what_there_is_and_what_is_missing_and_a_name_that_comes_again_replaces_its_test():
     again = written("kept", "faulty").replace('"6"', '"66"')
     suite, asked = await made(written("kept"), again, "nothing", budget_tokens=50_000)
     assert [one.subject.function for one in suite.tests] == ["test_kept", "test_faulty"]
-    assert '"6"' in suite.tests[0].input and "round 3: " in suite.notes[0]
+    assert '"66"' in suite.tests[0].input and "round 3: " in suite.notes[0]
     told = asked[1].messages[-1].content
     assert "- test_kept (happy_path): An empty file gives 0." in told and "- A line is a number." in told
     assert "Fewer than 2 tests of: existence" in told and suite.reflections[0] in told

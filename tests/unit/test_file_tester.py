@@ -11,7 +11,7 @@ from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment, EnvironmentView, FileView
 from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.coverage import quoted_in, sentence_of
-from hc_ray.selftests.file_suite import first_files, heads
+from hc_ray.selftests.file_suite import first_files, heads, states
 from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.reading import read_spec
@@ -227,6 +227,12 @@ def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_w
         and told.count("… cut after") == 8
     )
     assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
+
+
+def test_a_tester_is_told_the_state_of_repositories():
+    assert states(EnvironmentView()) == ""
+    told = states(EnvironmentView(repositories={"/app/shop": "## main\n1a2b3c4 (HEAD -> main) first"}))
+    assert told.endswith("all refs:\n\n/app/shop:\n## main\n1a2b3c4 (HEAD -> main) first")
 
 
 async def test_heads_begin_with_the_files_that_the_instruction_names_also_where_a_step_of_the_image_made_them():

@@ -33,6 +33,10 @@ FEW = 20
 """Files of a folder outside of the workdir that are told one by one."""
 CLOSED = (".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__")
 """Folders that are told as such, without what lies in them."""
+GIT = ("git", "--no-optional-locks", "-c", "safe.directory=*", "-c", "core.fsmonitor=false")
+"""Asks a repository without changing it."""
+ASKED = (("status", "--short", "--branch"), ("log", "--all", "--format=%h%d %s"))
+REPOSITORIES, STATE_LINES, STATE_LINE = 3, 15, 120
 CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
 
@@ -82,8 +86,9 @@ def _names(workdir: Path) -> Iterator[str]:
         at = Path(folder).relative_to(workdir)
         if not names and not held and at.parts:
             yield f"{at}/"
-        yield from (f"{at / name}/" for name in sorted(names) if name in CLOSED)
-        names[:] = sorted(name for name in names if name not in CLOSED)
+        closed = {name for name in names if name in CLOSED or bare(Path(folder, name))}
+        yield from (f"{at / name}/" for name in sorted(closed))
+        names[:] = sorted(set(names) - closed)
         for name in sorted(held):
             path = Path(folder, name)
             if path.is_file() and not path.is_symlink():
@@ -95,11 +100,33 @@ def outside(paths: Sequence[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path in map(Path, paths):
         if path.is_dir():
-            held = files(path)
+            held = [] if bare(path) else files(path)
             found += [{**one, "path": f"{path}/{one['path']}"} for one in held] if len(held) <= FEW else []
             found += [] if held and len(held) <= FEW else [{"path": f"{path}/", "size": 0}]
         elif path.is_file():
             found.append(view(path, str(path)))
+    return found
+
+
+def bare(folder: Path) -> bool:
+    """Whether a folder is a git repository itself, as a ``.git`` is."""
+    return all((folder / name).is_dir() for name in ("objects", "refs")) and (folder / "HEAD").is_file()
+
+
+def repositories(folders: Sequence[Path], scratch: Path) -> dict[str, str]:
+    """Git repository → what differs from its last commit, and its last commits with the branches and tags that point to
+    them, as git tells it. ``folders``: where some may be."""
+    found: dict[str, str] = {}
+    there = (one.parent if one.name == ".git" else one for one in folders)
+    for at in dict.fromkeys(one for one in there if bare(one) or (one / ".git").is_dir()):
+        if len(found) == REPOSITORIES or shutil.which("git") is None:
+            break
+        told: list[str] = []
+        for asked in ASKED:
+            _, out, _ = child.run([*GIT, *asked], cwd=at, scratch=scratch, timeout=5)
+            lines = [line[:STATE_LINE] for line in out.decode("utf-8", "replace").splitlines()]
+            told += lines[:STATE_LINES] + ["…"] * (len(lines) > STATE_LINES)
+        found[str(at)] = "\n".join(told)
     return found
 
 
@@ -142,8 +169,11 @@ def view(path: Path, name: str) -> dict[str, Any]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        seen = files(Path(sys.argv[1]))
+        workdir, named = Path(sys.argv[1]), sys.argv[2:]
+        seen, beyond = files(workdir), outside(named)
+        folders = [workdir / one["path"] for one in (*seen, *beyond) if one["path"].endswith("/")]
         known = json.loads(sys.stdin.read() or "{}")
+        states = repositories([workdir, *folders, *map(Path, named)], Path(scratch))
         report = {"tools": tools(Path(scratch), known), "shared": known, "files": seen[:FILES], "count": len(seen),
-                  "outside": outside(sys.argv[2:])[:FILES], **system()}  # fmt: skip
+                  "outside": beyond[:FILES], "repositories": states, **system()}  # fmt: skip
     sys.stdout.write(json.dumps(report))
