@@ -125,11 +125,10 @@ class LoopAgents:
         """Tests of which a lineage insists that they are wrong, and that no state passes, weigh less from now on, until
         they judge nobody."""
         search = self.search
-        tests, runs = search.pool.tests, self.lineages.runs
-        rows = [state.row for run in runs for state in run.states if state.row]
+        tests, rows = search.pool.tests, search.pool.rows.values()
         passed = {test.id for i, test in enumerate(tests) if any(row[i].outcome == "pass" for row in rows)}
         names: list[str] = []
-        for run in runs:
+        for run in self.lineages.runs:
             if run.disputed and run.states:
                 told = repair.worst_of(*self._deciding(run.states[-1].row), self.config.feedback)
                 names += [test.id for test, _ in told if test.id not in passed]

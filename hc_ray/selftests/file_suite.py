@@ -28,6 +28,8 @@ _SUPPORTED = 0.75
 """Confidence of a check that a second reading supports with a quotation."""
 _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
+_WHOLE = 1.2
+"""A file that is no longer than so many times its room is shown whole: its end is worth more than that."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
 _CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
@@ -157,6 +159,7 @@ def heads(files: Mapping[str, bytes]) -> str:
     shortest = sorted(filter(texts.get, texts), key=lambda name: len(texts[name]))
     for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # what short ones leave is the others'
         text, room = texts[name], min(_HEAD, left // count)
+        room = len(text) if len(text) <= _WHOLE * room else room
         left -= min(room, len(text))
         parts[name] = f"{name}:\n{text[:room]}" + (f"\n[… cut after {room} characters]" if len(text) > room else "")
     return (

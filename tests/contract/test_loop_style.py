@@ -323,6 +323,14 @@ async def test_after_a_failed_verdict_another_generation_works_and_what_failed_i
     assert list(found) == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen and "a + b" in found[ran.outcome.chosen]
 
 
+async def test_disputes_go_on_under_the_tests_that_a_refinement_adds(place):
+    texts = [WRONG, *(f"{WRONG}MORE = {number}\n" for number in range(2))]
+    ran = await trial(
+        place, each(*texts), "hc", tests=TESTS, verdicts=(False, True), samples=2, max_rounds=1, refinement=1
+    )
+    assert ran.told("refine")[0]["added"] and len(ran.told("dispute")) == 2
+
+
 async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
     parts = [{"name": name, "goal": f"Do {name}.", "hint": f"Mind {name}."} for name in ("one", "two", "three")]
 

@@ -226,6 +226,7 @@ def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_w
         and len(told) < 17_000
         and told.count("… cut after") == 8
     )
+    assert "cut after" not in heads({"a": b"x" * 4700}), "a file that is little longer is shown whole"
     assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
 
 

@@ -35,8 +35,8 @@ CLOSED = (".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__")
 """Folders that are told as such, without what lies in them."""
 GIT = ("git", "--no-optional-locks", "-c", "safe.directory=*", "-c", "core.fsmonitor=false")
 """Asks a repository without changing it."""
-ASKED = (("status", "--short", "--branch"), ("log", "--all", "--format=%h%d %s"))
 REPOSITORIES, STATE_LINES, STATE_LINE = 3, 15, 120
+ASKED = (("status", "--short", "--branch"), ("log", "--all", f"-n{STATE_LINES + 1}", "--format=%h%d %s"))
 CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
 
@@ -123,8 +123,9 @@ def repositories(folders: Sequence[Path], scratch: Path) -> dict[str, str]:
             break
         told: list[str] = []
         for asked in ASKED:
-            _, out, _ = child.run([*GIT, *asked], cwd=at, scratch=scratch, timeout=5)
-            lines = [line[:STATE_LINE] for line in out.decode("utf-8", "replace").splitlines()]
+            code, out, _ = child.run([*GIT, *asked], cwd=at, scratch=scratch, timeout=5)
+            said = out.decode("utf-8", "replace") if code == 0 else ""
+            lines = [line[:STATE_LINE] for line in said.splitlines()]
             told += lines[:STATE_LINES] + ["…"] * (len(lines) > STATE_LINES)
         found[str(at)] = "\n".join(told)
     return found
