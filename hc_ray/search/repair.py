@@ -4,6 +4,7 @@ is told, its code is too."""
 
 import ast
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -31,14 +32,18 @@ def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tu
 
 
 def worst_of(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[tuple[SelfTest, str], ...]:
-    """As ``feedback``, each with its test."""
-    seen: dict[str, tuple[SelfTest, str]] = {}
+    """As ``feedback``, each with its test; of faults that are as bad those first that nobody else has."""
+    seen: dict[str, tuple[tuple[int, int], SelfTest, str]] = {}
+    alike: Counter[str] = Counter()
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), (test, line))
+        way = normal(cell.detail)
+        seen.setdefault(normal(line.split(": ", 1)[-1]), ((rank, alike[way]), test, line))
+        alike[way] += 1
     shown: set[str] = set()
-    return tuple((test, line + _code(test, shown)) for test, line in [*seen.values()][:_ITEMS])
+    worst_first = sorted(seen.values(), key=lambda one: one[0])[:_ITEMS]
+    return tuple((test, line + _code(test, shown)) for _, test, line in worst_first)
 
 
 def failing(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int:

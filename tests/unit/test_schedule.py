@@ -64,6 +64,16 @@ def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_o
     assert len(feedback(*same, "full")) == 1
 
 
+def test_of_failed_checks_those_are_told_first_that_failed_in_another_way():
+    details = ["AssertionError: no such branch"] * 4 + ["AssertionError: two lines too many"]
+    row, tests = judged(*(("fail", 0.9, detail) for detail in details))
+    checks = [one.model_copy(update={"subject": Subject(kind="check", path="", function=f"test_{i}"),
+                                     "input": f"def test_{i}():\n    assert False\n", "sentence": "A.",
+                                     "reasoning": f"Say {i}.", "id": f"c{i}"})
+              for i, one in enumerate(tests)]  # fmt: skip
+    assert [one.split(" ")[0] for one in feedback(row, checks, "full")] == ["test_0", "test_4", "test_1"]
+
+
 def test_of_a_check_a_repair_is_told_what_it_quotes_and_what_it_does():
     source = '''LIMIT = 3
 def unused():
