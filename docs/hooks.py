@@ -37,7 +37,7 @@ _MODELS = {
     "": "SweepConfig", "solver": "SolverConfig", "solver.testgen": "TestgenConfig", "budget": "BudgetConfig",
     "engine": "EngineConfig", "engine.sampling": "Sampling", "retries": "RetryConfig", "climb": "ClimbSettings",
 }  # fmt: skip
-_VALUES = ("task", "environment", "prompt", "candidate", "suite", "trial", "profile", "events")
+_VALUES = ("task", "prompt", "candidate", "suite", "trial", "profile", "events")
 _ACT_AT_ONCE = ("--install-completion", "--show-completion")
 """Options that do their work while they are parsed."""
 _KEY = re.compile(r"(solver|budget|engine|roles|retries|climb)(\.[a-z_0-9]+)+(?<!\.json)(?<!\.yaml)(?=[:= ]|$)")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
-from hc_ray.domain.errors import EngineError, InfrastructureError, PlatformError
+from hc_ray.domain.errors import EngineError, PlatformError
 from hc_ray.domain.prompt import Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.embedded import EmbeddedServer
@@ -68,7 +68,7 @@ def test_an_engine_for_which_another_of_the_sweep_leaves_no_room_is_told_of_at_o
     stage, plan = Cluster(), two_engines(served(plan_of(tmp_path / "out")))
     update = {"kind": "server", "command": "vllm", "gpus": 2}
     both = {role: (engine.model_copy(update=update), *rest) for role, (engine, *rest) in plan.models.items()}
-    with pytest.raises(InfrastructureError, match="has a free engine_slot and 2 free GPU"):
+    with pytest.raises(PlatformError, match="has a free engine_slot and 2 free GPU"):
         run(plan.model_copy(update={"models": both}), stage)
     assert stage.stood["Engine"] == ["here"] and stage.count("solve") == 0
 
@@ -90,7 +90,7 @@ def test_without_a_node_for_engines_a_sweep_says_so_at_once(tmp_path, monkeypatc
     stage = Stage(report=lambda kind: asyncio.sleep(60))
     monkeypatch.setattr(stage, "free", lambda resource: {} if resource == ENGINE else {"here": 4.0})
     began = time.monotonic()
-    with pytest.raises(InfrastructureError, match="no node of in-process has a free engine_slot"):
+    with pytest.raises(PlatformError, match="no node of in-process has a free engine_slot"):
         run(served(plan_of(tmp_path / "out")), stage)
     assert stage.count("report") and stage.count("solve") == 0 and time.monotonic() - began < 30
 
