@@ -73,7 +73,7 @@ def ui(
     from hc_ray.domain.errors import EngineError, PlatformError
     from hc_ray.engines.server import ServerProcess, is_free
     from hc_ray.machine.cleanup import owned_folder, remove_folder
-    from hc_ray.stores.mlflow_tracker import environment
+    from hc_ray.stores.mlflow_environment import environment
 
     uri, host = _store_of(out), "127.0.0.1"
     if port and not is_free(host, port):

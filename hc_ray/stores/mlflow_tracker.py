@@ -17,8 +17,9 @@ from typing import Any
 from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
-from hc_ray.machine.paths import data_root, expanded
+from hc_ray.machine.paths import data_root
 from hc_ray.machine.whole_files import lock
+from hc_ray.stores.mlflow_environment import environment
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
@@ -33,16 +34,6 @@ PATIENCE = 30.0
 """Seconds that a writer waits for another one of the same SQLite file."""
 TRACES = 200
 """Trajectories of a child run that are told."""
-
-_QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
-         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}  # fmt: skip
-"""A server that is gone costs seconds, not minutes."""
-
-
-def environment() -> dict[str, str]:
-    """What is set before MLflow is imported, here and in the UI's process. It does not do without a home. Raises
-    ``PlatformError`` where there is neither one nor ``HC_RAY_HOME``."""
-    return _QUIET if expanded("~").is_absolute() else {**_QUIET, "HOME": str(data_root())}
 
 
 class MlflowTracker:
