@@ -88,8 +88,9 @@ def _begun(later: Sequence[Mapping[str, Any]], until: float) -> tuple[float, flo
     prompts = answers = 0.0
     for account in later:
         for before, took, prompt, written in account.get("across", ()):
-            came = account["at"] - before
-            share = min(1.0, max(0.0, (until - (came - took)) / took))
+            since = until - (account["at"] - before - took)
+            # An answer of less than half a millisecond is stored with 0 s: none of it lies before ``until``.
+            share = min(1.0, max(0.0, since / took)) if took else 0.0
             prompts, answers = prompts + share * prompt, answers + share * written
     return prompts, answers
 

@@ -45,10 +45,11 @@ def test_use_is_tokens_over_the_knees_but_for_reused_answers_and_the_end_with_fe
 
 def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
-    late = account(20.0, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50)))
+    at_once = (10.0, 0.0, 70, 70)
+    late = account(20.0, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50), at_once))
     found = engine_use(stored(account(10.0), *ends, late), {"planned_trials": 3, "speeds": {"m": SPEED}})
     assert found is not None
-    # Of 16 s that ended at 16.0 ten lay before 10.0; the other answer was begun at 10.0.
+    # Of 16 s that ended at 16.0 ten lay before 10.0; the second answer was begun at 10.0, and the last took no time.
     assert found["engines"][0]["use"] == pytest.approx(((500 + 250) / 100 + (400 + 125) / 200) / 10)
     # What is told beside the use comes to the use.
     told = "In the 10 s until fewer trials remained than slots: 9 answers, and with those under way 75 answer tokens/s"
