@@ -485,6 +485,29 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
 
 
 @pytest.mark.parametrize("grading", ["isolated", "shared"])
+async def test_the_pytest_that_is_lent_hides_none_of_another_python_or_environment(places, ground, grading):
+    script = (
+        "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py || exit\n"
+        "for python in /opt/own/bin/python /opt/sees-all/bin/python; do\n"
+        "  $python -c 'import pytest; assert pytest.__doc__ == \"its own\"' || exit\ndone\n"
+        "env -u PYTHONPATH python3 -c 'import pytest' && echo 1 > /logs/verifier/reward.txt\n"
+    )
+    make = "RUN for name in own sees-all; do python3 -m venv --without-pip /opt/$name; done; \\\n"
+    make += " sed -i s/false/true/ /opt/sees-all/pyvenv.cfg; \\\n"
+    make += " for name in own sees-all; do cp /pytest.py /opt/$name/lib/python3.*/site-packages/; done; rm /pytest.py\n"
+    task = sealed_task(
+        ground,
+        toml=f'[verifier]\nenvironment_mode = "{grading}"\n' if grading == "shared" else "",
+        dockerfile=f"FROM python:3.11-slim-bookworm\nCOPY pytest.py /pytest.py\n{make}WORKDIR /app\n",
+        environment={"pytest.py": '"""its own"""\n'},
+        tests={"test.sh": script, "test_outputs.py": "def test_nothing(): pass\n"},
+        solution={"solve.sh": "touch /app/done\n"},
+    )
+    control = await oracle.control(task, sealed_root=ground / "sealed", place=places[1])
+    assert (control.passed, control.witness, control.mode) == (True, "agrees", grading), control
+
+
+@pytest.mark.parametrize("grading", ["isolated", "shared"])
 def test_tests_of_a_repository_that_were_broken_before_the_task_fail_nobody(ground, grading):
     counts = (
         "cd /app; python3 -m pytest -rA -p no:cacheprovider /tests/test_outputs.py > /tmp/log\n"

@@ -182,7 +182,7 @@ def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_
     monkeypatch.setattr(interpreters.subprocess, "run", partial(_run_in, tmp_path, subprocess.run))
     for name in ("json", "site", "importlib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')\n")
-    assert interpreters.facts(sys.executable, {}) is not None
+    assert interpreters.facts(sys.executable, {}, "/nowhere") is not None
     assert interpreters.session(sys.executable, {}, []) is not None
 
 
