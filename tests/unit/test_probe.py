@@ -214,7 +214,9 @@ def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_progr
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho '[1]'\n")
     fake.chmod(0o755)
-    assert interpreters.facts(str(fake), {}) is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
+    assert (
+        interpreters.facts(str(fake), {}, "") is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
+    )
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "tool-1").write_text("x")
     (tmp_path / "real" / "tool").symlink_to("tool-1")
