@@ -16,9 +16,9 @@ MODES = ("isolated", "shared")
 _HEAD = """# Cheats tried and what they earned
 
 `scripts/cheats-table` or `scripts/trust-page` writes this page from a run of `tests/boundary/test_cheats.py`; do not
-edit it by hand. Every cheat was tried for real, with code that does not solve the task, in each kind of sandbox and each
-grading mode named: *isolated* means a fresh sandbox with the submission applied, *shared* the candidate's own running
-sandbox. A cell holds the cause of the verdict; **passed** in bold is a forged reward. The causes:
+edit it by hand. Every cheat was tried for real, with code that does not solve the task, in each kind of sandbox and
+each grading mode named: *isolated* means a fresh sandbox with the submission applied, *shared* the candidate's own
+running sandbox. A cell holds the cause of the verdict; **passed** in bold is a forged reward. The causes:
 
 """
 _CAUSES = {
