@@ -143,7 +143,7 @@ class Journeys:
                 lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task, kept))),
             )  # fmt: skip
         record.submitted(submission)
-        await self._grade(task, submission, record, slot, solve=oracle and submission is None)
+        await self._grade(task, submission, record, slot, reference=oracle)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
         """With shared grading the verifier takes the candidate's own sandbox: where that breaks, only a new attempt has
@@ -203,14 +203,14 @@ class Journeys:
         return task.digest not in self._plan.holdout
 
     async def _grade(
-        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, solve: bool = False
+        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, reference: bool = False
     ) -> None:
-        """``solve``: the verifier runs the reference solution in the sandbox that it grades in (shared grading)."""
+        """``reference``: the submission is the task's own solution; with shared grading the verifier runs it."""
         keeps_output = self._keeps_output(task)
 
         def graded() -> Awaitable[Any]:
             return slot.during(self._crew.verify_near(
-                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, solve)
+                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, reference)
             ))  # fmt: skip
 
         once = submission is not None and submission.living is not None
