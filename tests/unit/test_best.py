@@ -94,8 +94,8 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
     text = Path("best.yaml").read_text()
     for wrong, says in {
-        text.replace("solver.samples: 8", "solver.samples: 9"): "changed since its export",
-        "dataset: starter\n": "not a file that `hc-ray export best` wrote",
+        text.replace("solver.samples: 8", "solver.samples: 9"): "modified since its export",
+        "dataset: starter\n": "not a file written by `hc-ray export best`",
     }.items():
         Path("best.yaml").write_text(wrong)
         with pytest.raises(ConfigError, match=says):
@@ -142,4 +142,4 @@ def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, 
     assert "five: 0 of 4 trials" in capsys.readouterr().out
     assert cli.run(["best", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
     told = capsys.readouterr().out
-    assert all(part in told for part in ("Best over all: hc (wide", "not a result", "biased upwards"))
+    assert all(part in told for part in ("Best overall: hc (wide", "not a result", "biased upwards"))

@@ -45,7 +45,7 @@ def test_a_sweep_that_ended_early_says_what_is_unfinished_what_starts_again_and_
     summary = report.summarise(sweepdir.sweep())
     ended = SweepSummary(out="runs/x", done=2, unscored=0, interrupted=True, report=summary)
     assert _finish(ended, planned=6, begun=1, as_json=False) == 130
-    told = "interrupted: 4 of 6 trials unfinished (1 of them had begun and will start again)"
+    told = "interrupted: 4 of 6 trials unfinished (1 of them had started and will start over)"
     assert f"{told}; to continue: hc-ray sweep --resume -o runs/x" in capsys.readouterr().out
     ended = SweepSummary(out="my runs/x", done=2, unscored=0, stopped=True, report=summary)
     assert _finish(ended, planned=6, begun=0, as_json=False) == 3
