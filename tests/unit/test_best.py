@@ -69,7 +69,9 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts, wins)
     sweepdir.add_trials(store, "hc", verdicts, config_hash=WIDE)
     assert (best({"one": store})["best"] is not None) is wins
     if not wins:
-        with pytest.raises(OutputError, match=r"no config has 3 passes and a pass rate of 50% on dev; the best, hc"):
+        with pytest.raises(
+            OutputError, match=r"no config reached 3 passes and a pass rate of 50% on dev; the best, hc"
+        ):
             exported({"one": store})
 
 
@@ -112,7 +114,7 @@ def test_the_report_of_a_sweep_that_starts_at_an_exported_config_says_which_task
     write_sweep(store, plan, 0)
     for place, task in enumerate((first, second)):
         sweepdir.add_trial(store, task, "hc", bool(place))
-    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates say too much of it"
+    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates overstate it"
     assert any(told in note for note in plan.notes) and summary["sweep"]["tuned_on"] == [first, "another"]
     both = summarise_several({"x": store, "y": store})
     for sections in (report_sections(summary), result_sections(summary, out="OUT")):
