@@ -104,7 +104,7 @@ def test_what_only_one_agent_reads_varies_for_it_and_who_cannot_tell_configs_apa
     assert told == sorted(told, key=lambda one: (one[0], one[1] == "u"))
     assert "raw runs under 1 of 4 configs: it does not use what the others change" in notes
     one, notes = settled(agents=("oracle", "nop"), grid={"solver.samples": [2, 4, 8]})
-    assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it is the same as another" in notes
+    assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it equals another config" in notes
 
 
 UNREAD = {"testgen": {"rounds": 4, "gate": "off"}, "selector": "codet", "feedback": "full", "repairs": 0, "patience": 1,
