@@ -160,7 +160,7 @@ async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(tmp_pat
         await actor.stop()
     assert family(os.getpid()) == {os.getpid()}
     longer = Engine(config.model_copy(update={"context_tokens": 8192}))
-    with pytest.raises(ModelError, match="a context of 4,096 tokens, but 8,192 were planned"):
+    with pytest.raises(ModelError, match="a context of 4,096 tokens, but the plan assumes 8,192"):
         await longer.start()
     await longer.stop()
 
