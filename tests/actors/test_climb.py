@@ -186,11 +186,11 @@ def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeyp
     with climb_story.told("uri", "out", cluster=World(), sealed_root="", note=notes.append):
         """It ends by itself."""
     assert World.told == ["RUNNING", "KILLED", "FINISHED"]
-    assert notes == ["MLflow was not told: no answer in time; to export: hc-ray export mlflow out"] * 2
+    assert notes == ["not exported to MLflow: no answer in time; to export: hc-ray export mlflow out"] * 2
 
 
 @pytest.mark.parametrize(("more", "says"), [
-    ({"split": "holdout"}, "dev only"), ({"agents": ["raw", "hc"]}, "tunes hc alone"),
+    ({"split": "holdout"}, "dev only"), ({"agents": ["raw", "hc"]}, "tunes only hc"),
     ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"), ({"seeds": 2}, "climb.looks"),
     ({"climb": {"tokens": 1000}}, "may not pay for one look"), ({"limit": 5}, "on 5 tasks no change can be accepted"),
 ])  # fmt: skip

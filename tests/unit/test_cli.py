@@ -74,7 +74,7 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["sweep", "--set", "climb.tokens=9"], "also need `search: climb` (or run hc-ray climb)"),
     (["sweep", "climb", "--max-trials", "3"], "--max-trials and --sleep do not apply to a climb"),
     (["climb", "--split", "holdout"], "No such option: --split"),
-    (["sweep", "climb", "-a", "raw"], "a climb tunes hc alone, not raw"),
+    (["sweep", "climb", "-a", "raw"], "a climb tunes only hc, not raw"),
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
     (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
