@@ -94,7 +94,7 @@ def test_a_token_that_others_could_read_or_that_is_none_is_refused_with_the_reme
     path = token_file()
     secret = path.read_text()
     spoil(path)
-    with pytest.raises(PlatformError, match=r"holds no token that only this user can read .*; remove it") as refused:
+    with pytest.raises(PlatformError, match=r"has no token that only this user can read .*; remove it") as refused:
         token_file()
     assert secret not in str(refused.value)
     path.unlink()

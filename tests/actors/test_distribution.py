@@ -127,7 +127,7 @@ async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_e
     await parcels.to_sandboxes(Slow())
     assert len(most) == 6 and max(most) == distribution.WINDOW
     (tmp_path / "full").write_text("no folder")
-    with pytest.raises(SandboxError, match=r"cannot keep task [0-9a-f]{12}: .*full"):
+    with pytest.raises(SandboxError, match=r"cannot store task [0-9a-f]{12}: .*full"):
         await parcels.to_sandboxes(_node(tmp_path, "full")[0])
 
 

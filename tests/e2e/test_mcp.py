@@ -135,7 +135,7 @@ BAD = {
     "no instruction": ("generate_tests", {"workspace": ".", "instruction": " \n"}, "the instruction is empty"),
     "nothing to divide": ("decompose", {"instruction": ""}, "the instruction is empty"),
     "no suite yet": ("run_tests", {"workspace": "."}, "call generate_tests first"),
-    "no such suite": ("run_tests", {"workspace": ".", "suite": "abc"}, "abc: neither a suite of this workspace nor a readable file"),
+    "no such suite": ("run_tests", {"workspace": ".", "suite": "abc"}, "abc: neither a suite of this workspace nor"),
     "no JSON": ("run_tests", {"workspace": ".", "suite": "notes.txt"}, "notes.txt is not a suite"),
     "other JSON": ("run_tests", {"workspace": ".", "suite": "other.json"}, "other.json is not a suite"),
     "deep JSON": ("run_tests", {"workspace": ".", "suite": "deep.json"}, "deep.json is not a suite"),

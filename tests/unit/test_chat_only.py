@@ -101,7 +101,7 @@ def test_a_plan_says_which_sampling_parameters_a_server_refuses(refused, told):
 
     with EngineServer(answer, models=("other",)) as server:
         why, *notes = role_models(SweepConfig(engine=engine(server, "other"))).notes
-    assumed = "its context is assumed to have 16,384 tokens; the server tells no context, engine.context_tokens sets it"
+    assumed = "its context is assumed to have 16,384 tokens; the server does not report it: set engine.context_tokens"
     assert f"profile `capable` ({assumed})" in why
     assert len(notes) == len(told) and all(says in note for says, note in zip(told, notes, strict=True))
 
