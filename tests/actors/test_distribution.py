@@ -211,7 +211,7 @@ async def test_other_weights_than_planned_and_a_disk_without_room_are_refused_in
     full = type("Usage", (), {"free": 7})
     monkeypatch.setattr(weights_shelf.shutil, "disk_usage", lambda path: full)
     with pytest.raises(
-        EngineError, match=r"node \S+ cannot keep the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
+        EngineError, match=r"node \S+ cannot store the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
     ):
         await furnish(Cluster(), Engine(planned), planned)
 

@@ -81,7 +81,7 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["show", "nowhere/trial"], "neither this nor nowhere is a sweep directory"),
     (["sweep", "-a", "hc", "-a", "hc"], "demo.yaml with these flags: agents lists the same agent twice"),
     (["sweep", "--from", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory\n"),
-    (["sweep", "--model", "qwen"], "a server's model needs --base-url URL, too"),
+    (["sweep", "--model", "qwen"], "for a server's model, also pass --base-url URL"),
     (["sweep", "-i", "nothing"], "on the dev side of its split is left by -i, -x and --tag (include, exclude, tags)"),
     (["sweep", "-p", "~nobody-here/tasks"], "~nobody-here/tasks: no such folder"),
     (["sweep", "--model", "~nobody-here/a.gguf"], "a.gguf: No such file or directory"),
