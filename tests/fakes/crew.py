@@ -233,7 +233,7 @@ class _Trials(_Actor):
     async def go_on(self, name: str, passed: bool | None) -> Step:
         if passed is None:
             await self.play("fail", name, None)
-            return Step(fault=fault_of(VerifierError("no verdict could be had")))
+            return Step(fault=fault_of(VerifierError("no verdict could be obtained")))
         step: Step = await self.play("resume", name, None)
         return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
 

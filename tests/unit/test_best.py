@@ -69,7 +69,9 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts, wins)
     sweepdir.add_trials(store, "hc", verdicts, config_hash=WIDE)
     assert (best({"one": store})["best"] is not None) is wins
     if not wins:
-        with pytest.raises(OutputError, match=r"no config has 3 passes and a pass rate of 50% on dev; the best, hc"):
+        with pytest.raises(
+            OutputError, match=r"no config reached 3 passes and a pass rate of 50% on dev; the best, hc"
+        ):
             exported({"one": store})
 
 
@@ -94,8 +96,8 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
     text = Path("best.yaml").read_text()
     for wrong, says in {
-        text.replace("solver.samples: 8", "solver.samples: 9"): "changed since its export",
-        "dataset: starter\n": "not a file that `hc-ray export best` wrote",
+        text.replace("solver.samples: 8", "solver.samples: 9"): "modified since its export",
+        "dataset: starter\n": "not a file written by `hc-ray export best`",
     }.items():
         Path("best.yaml").write_text(wrong)
         with pytest.raises(ConfigError, match=says):
@@ -112,7 +114,7 @@ def test_the_report_of_a_sweep_that_starts_at_an_exported_config_says_which_task
     write_sweep(store, plan, 0)
     for place, task in enumerate((first, second)):
         sweepdir.add_trial(store, task, "hc", bool(place))
-    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates say too much of it"
+    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates overstate it"
     assert any(told in note for note in plan.notes) and summary["sweep"]["tuned_on"] == [first, "another"]
     both = summarise_several({"x": store, "y": store})
     for sections in (report_sections(summary), result_sections(summary, out="OUT")):
@@ -142,4 +144,4 @@ def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, 
     assert "five: 0 of 4 trials" in capsys.readouterr().out
     assert cli.run(["best", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
     told = capsys.readouterr().out
-    assert all(part in told for part in ("Best over all: hc (wide", "not a result", "biased upwards"))
+    assert all(part in told for part in ("Best overall: hc (wide", "not a result", "biased upwards"))

@@ -99,7 +99,7 @@ def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_
     gone.unlink()
     assert cli.run([*export, str(tmp_path)]) == 2
     refused = capsys.readouterr().err
-    assert "give --force to replace it" in refused and str(mine) in refused
+    assert "pass --force to replace them" in refused and str(mine) in refused
     assert len(refused.splitlines()) == 1 and mine.read_text() == "mine" and not gone.exists()
     assert cli.run([*export, str(tmp_path), "--force"]) == 0
     assert mine.read_text() == SKILLS["testgen"]["SKILL.md"] and gone.exists()

@@ -94,7 +94,7 @@ def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp
         assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", given]) == 0
         assert "70 dev, 19 holdout, as named" in capsys.readouterr().out
     for wrong, says in {
-        ",": "give names",
+        ",": "name the tasks",
         "a --seed 1": "neither --seed",
         "nowhere.txt": "no task, or several",
     }.items():
