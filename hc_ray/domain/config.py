@@ -1,4 +1,4 @@
-"""Every setting of hc-ray, with its default and its description: one YAML file is one ``SweepConfig``."""
+"""All settings of hc-ray, with defaults and descriptions: one YAML file is one ``SweepConfig``."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -24,7 +24,7 @@ SelectorName = Annotated[Literal["max_pass", "codet", "mbr", "posterior"], WrapV
 SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
-"""The roles of testers that write one suite together."""
+"""The roles of the testers that together write one suite."""
 Form = Literal["chat", "completion"]
 
 
@@ -46,16 +46,16 @@ class TestgenConfig(DescribedValue):
     temperature: float = Field(0.7, ge=0, le=2)
     """Sampling temperature of the tester."""
     style: Literal["lines", "files"] = "lines"
-    """How the tester writes tests. ``files``: whole test files, for any task; ``lines``: one line a test, for small
+    """How the tester writes tests. ``files``: whole test files, for any task; ``lines``: one line per test, for small
     models and tasks that name one file."""
     answer_tokens: int = Field(1200, ge=64)
     """Style ``files``: maximum length of an answer in tokens."""
     budget_tokens: int = Field(1500, ge=0)
     """Token budget of a suite, prompt and completion tokens together."""
     seconds: float = Field(1800.0, gt=0)
-    """Time limit of writing and gating a suite; it does not count towards the trial's."""
+    """Time limit in seconds to write and gate a suite; it does not count towards the trial's limit."""
     gate: Literal["off", "basic"] = "basic"
-    """Which gate admits tests; ``off`` only requires that a test parses and that no other contradicts it."""
+    """Which gate admits tests; ``off`` only requires that a test parses and that no other test contradicts it."""
     second_reading: bool = True
     """Style ``files``: whether a second, independent reading of the tests may drop those that the task contradicts."""
 
@@ -72,18 +72,17 @@ class SolverConfig(DescribedValue):
     """Every parameter of the search. Its hash identifies the config."""
 
     agent_style: Literal["direct", "loop"] = "direct"
-    """How a candidate is made, by every agent. ``loop``: an agent works in its own sandbox, turn by turn, until it
-    submits (a lineage); ``direct``: one answer contains the files."""
+    """How every agent makes a candidate. ``loop``: it works in its own sandbox, turn by turn, until it submits (a
+    lineage); ``direct``: one answer contains the files."""
     actions: Literal["fenced", "calls"] = "fenced"
     """Style ``loop``: format of actions, ``fenced`` code blocks or native tool ``calls``."""
     observation_chars: int = Field(4000, ge=200)
-    """Style ``loop``: maximum number of characters of a command's output that the model is shown; the rest is in a
-    file."""
+    """Style ``loop``: how many characters of a command's output the model sees at most; the rest is in a file."""
     command_seconds: float = Field(60.0, gt=0)
-    """Style ``loop``: time limit of a command for which the model sets none."""
+    """Style ``loop``: time limit in seconds of a command if the model sets none."""
     tournament: bool = False
-    """Style ``loop``: where the suite cannot tell states apart, each lineage writes tests that run on the others'
-    states, and the model compares the lineages' summaries."""
+    """Style ``loop``: if the suite cannot distinguish states, each lineage writes tests that run on the others' states,
+    and the model compares the lineages' summaries."""
     use_skills: bool = False
     """Whether the prompts of every agent include the skills that match the instruction (``hc-ray skills list``). Off:
     no measurement has shown a benefit."""
@@ -99,19 +98,19 @@ class SolverConfig(DescribedValue):
     samples: int = Field(4, ge=1, le=256)
     """Candidates per ordinary round; style ``loop``: parallel lineages per round after the first."""
     samples_max: int = Field(8, ge=1, le=256)
-    """Candidates in a round that follows mixed signals, that is, tests or candidates that contradict each other; style
-    ``loop``: lineages that ``best_of_n`` starts at most."""
+    """Candidates in a round after mixed signals, that is, contradicting tests or candidates; style ``loop``: the most
+    lineages that ``best_of_n`` starts."""
     patience: int = Field(8, ge=1)
     """Number of candidates without a new best after which the search restarts, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)
     """Maximum number of rounds of implementing and verifying."""
     max_turns: int = Field(30, ge=1)
-    """Solver answers of all candidates together, at most; style ``loop``: answers of each lineage, at most."""
+    """Maximum number of solver answers of all candidates together; style ``loop``: of each lineage."""
     repairs: int = Field(2, ge=0, le=10)
     """Repairs per lineage."""
     selector: SelectorName = "posterior"
-    """How ``hc`` selects a candidate, or ``module:function`` of your own (docs/python.md). ``best_of_n`` always uses
-    ``mbr``, on inputs that come from no suite."""
+    """How ``hc`` selects a candidate, or your own ``module:function`` (docs/python.md). ``best_of_n`` always uses
+    ``mbr``, on inputs that do not come from a suite."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"
     """Which failed self-tests a repair prompt shows."""
     hint: str = Field("", max_length=150)
@@ -119,8 +118,8 @@ class SolverConfig(DescribedValue):
     max_answer_tokens: int = Field(400, ge=16)
     """Maximum length of an answer in tokens."""
     decompose: Literal["generic", "model"] = "generic"
-    """Whether the solver is told parts of its work. ``generic``: none; ``model``: those that the decomposer names, or
-    the same four for every task where it names none. Off: no measurement has shown a benefit."""
+    """Whether the solver gets a list of subtasks. ``generic``: none; ``model``: those of the decomposer, or the same
+    four for every task if it names none. No measurement has shown a benefit of ``model``."""
     refinement: int = Field(0, ge=0, le=2)
     """Number of further verdicts a trial may ask for after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()
@@ -135,8 +134,8 @@ class BudgetConfig(DescribedValue):
     """What a trial may cost."""
 
     tokens: int = Field(6000, ge=1)
-    """Token budget of a trial, prompt and completion tokens as the engine counts them; of a lineage's prompts only what
-    goes beyond the prompt before. It bounds ``hc`` (including its suite) and ``best_of_n`` alike."""
+    """Token budget of a trial, prompt plus completion tokens as the engine counts them; of a lineage's prompts only
+    what goes beyond the previous prompt. It bounds ``hc`` (including its suite) and ``best_of_n`` alike."""
     lineage_tokens: int | None = Field(None, ge=1)
     """Token budget of one lineage (``agent_style: loop``), the same for every agent; None: a quarter of ``tokens``."""
     timeout_multiplier: float = Field(1.0, gt=0)
@@ -158,16 +157,16 @@ class RetryConfig(Value):
 
 
 SeedsPerLook = Annotated[int, Field(ge=1, le=50)]
-"""Five looks of them stay apart from the seeds of other parts of a generation (``climb.generation``)."""
+"""Bounded so that five looks never reach the seeds of a generation's other parts (``climb.generation``)."""
 
 
 class ClimbSettings(Value):
-    """What a climb declares before its first trial."""
+    """The terms that a climb declares before its first trial."""
 
     generations: int = Field(20, ge=1, le=900)
-    """Generations at most; in each, every proposer suggests one change."""
+    """Maximum number of generations; in each, every proposer suggests one change."""
     tokens: int = Field(5_000_000, ge=1)
-    """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
+    """Token budget of the whole climb, including control, confirmations and the meta-reasoner."""
     looks: tuple[SeedsPerLook, ...] = Field((1, 1), min_length=1, max_length=5)
     """Seeds per task that each look of a race adds."""
     confirm: tuple[SeedsPerLook, ...] = Field((2, 4), min_length=1, max_length=5)
@@ -175,15 +174,15 @@ class ClimbSettings(Value):
     race_alpha: float = Field(0.15, gt=0, le=0.5)
     """One-sided level of a race, all its looks together."""
     alpha: float = Field(0.1, gt=0, le=0.5)
-    """Bound of the chance to accept anything from an incumbent that no change beats in passes or in tokens."""
+    """Upper bound of the chance to accept any change if none beats the incumbent in passes or tokens."""
     confirmations: int = Field(4, ge=1)
-    """Confirmations that may fail before the next acceptance: they share ``alpha``, and the climb ends with the last of
-    them."""
+    """How many confirmations may fail before the next acceptance: they share ``alpha``, and the last one ends the
+    climb."""
     patience: int = Field(3, ge=1)
-    """After so many generations without an acceptance changes may be twice as large, after twice as many three
-    times."""
+    """After this many generations without an acceptance, changes may be twice as large; after twice as many, three
+    times as large."""
     seed: int = Field(0, ge=0)
-    """Of the trials' seeds and of the proposers."""
+    """Random seed from which the trials' seeds and the proposers' choices derive."""
 
 
 class SweepConfig(BaseModel):
@@ -205,7 +204,7 @@ class SweepConfig(BaseModel):
     limit: int | None = Field(None, ge=1)
     """Run at most this many tasks."""
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
-    """Agents that attempt every task; ``module:Class`` names one of your own (docs/python.md)."""
+    """Agents that attempt every task; ``module:Class`` names your own (docs/python.md)."""
     seeds: int = Field(1, ge=1, le=10_000)
     """Trials per task, agent and config, with seeds 0 to n − 1."""
     configs: tuple[dict[str, Any], ...] = ()
@@ -221,26 +220,26 @@ class SweepConfig(BaseModel):
     roles: dict[RoleName, EngineConfig] = {}
     """Separate engines for single roles. ``tester`` may be a list, whose engines all write tests for the same suite."""
     search: Literal["sweep", "climb"] = "sweep"
-    """What ``hc-ray sweep`` runs: these settings, or a climb that begins at them, as ``hc-ray climb`` does."""
+    """What ``hc-ray sweep`` runs: these settings, or a climb that starts from them, as ``hc-ray climb`` does."""
     climb: ClimbSettings | None = None
-    """Terms of a climb; None: its defaults."""
+    """Terms of a climb; None: the defaults."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the images of at least as many tasks
     as bubblewrap takes, else bubblewrap; the plan names the reason."""
     grading: Literal["isolated", "shared"] = "isolated"
-    """``isolated``: grade in a fresh sandbox from the task's image with the submission applied, unless a task asks for
+    """``isolated``: grade in a fresh sandbox of the task's image with the submission applied, unless the task asks for
     another mode. ``shared`` (Harbor's default): grade in the candidate's own running sandbox, except for tasks whose
-    verifier has an image of its own; needs Docker."""
+    verifier has its own image; needs Docker."""
     pass_threshold: float = Field(1.0, gt=0, le=1)
     """Minimum reward of a pass. Below 1, a partial reward passes only if the tests' own counts confirm it."""
     network: Literal["mention", "task"] = "mention"
-    """Network policy. ``mention``: a network only where task.toml declares one; ``task``: Harbor's default (public)."""
+    """Network policy. ``mention``: a network only if task.toml declares one; ``task``: Harbor's default (public)."""
     retries: RetryConfig = RetryConfig()
     """Retries after failures outside the sandboxes."""
     concurrency: int | None = Field(None, ge=1)
     """Trials to run at the same time; None: as many as the engine and the sandboxes can use."""
     sandbox_slots: int | None = Field(None, ge=1)
-    """Maximum number of busy sandboxes per node; None: one per core, minus one core where an engine shares the node."""
+    """Maximum number of busy sandboxes per node; None: one per core, minus one core if an engine shares the node."""
     out: str | None = None
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
     mlflow_uri: str | None = None
@@ -259,7 +258,7 @@ class SweepConfig(BaseModel):
     @field_validator("roles", mode="before")
     @classmethod
     def _lists_testers(cls, roles: Any) -> Any:
-        """A list of testers takes the testers' places in turn."""
+        """Turn a list of testers into the tester roles, in order."""
         listed = roles.get("tester") if isinstance(roles, dict) else None
         if not isinstance(listed, list | tuple):
             return roles
