@@ -46,16 +46,16 @@ class TestgenConfig(DescribedValue):
     temperature: float = Field(0.7, ge=0, le=2)
     """Sampling temperature of the tester."""
     style: Literal["lines", "files"] = "lines"
-    """How the tester writes tests. ``files``: whole test files, for any task; ``lines``: one line per test, for small
+    """How the tester writes tests. ``files``: whole test files, for any task; ``lines``: one line a test, for small
     models and tasks that name one file."""
     answer_tokens: int = Field(1200, ge=64)
     """Style ``files``: maximum length of an answer in tokens."""
     budget_tokens: int = Field(1500, ge=0)
     """Token budget of a suite, prompt and completion tokens together."""
     seconds: float = Field(1800.0, gt=0)
-    """Time limit in seconds to write and gate a suite; it does not count towards the trial's limit."""
+    """Time limit of writing and gating a suite; it does not count towards the trial's."""
     gate: Literal["off", "basic"] = "basic"
-    """Which gate admits tests; ``off`` only requires that a test parses and that no other test contradicts it."""
+    """Which gate admits tests; ``off`` only requires that a test parses and that no other contradicts it."""
     second_reading: bool = True
     """Style ``files``: whether a second, independent reading of the tests may drop those that the task contradicts."""
 
@@ -72,17 +72,18 @@ class SolverConfig(DescribedValue):
     """Every parameter of the search. Its hash identifies the config."""
 
     agent_style: Literal["direct", "loop"] = "direct"
-    """How every agent makes a candidate. ``loop``: it works in its own sandbox, turn by turn, until it submits (a
-    lineage); ``direct``: one answer contains the files."""
+    """How a candidate is made, by every agent. ``loop``: an agent works in its own sandbox, turn by turn, until it
+    submits (a lineage); ``direct``: one answer contains the files."""
     actions: Literal["fenced", "calls"] = "fenced"
     """Style ``loop``: format of actions, ``fenced`` code blocks or native tool ``calls``."""
     observation_chars: int = Field(4000, ge=200)
-    """Style ``loop``: how many characters of a command's output the model sees at most; the rest is in a file."""
+    """Style ``loop``: maximum number of characters of a command's output that the model is shown; the rest is in a
+    file."""
     command_seconds: float = Field(60.0, gt=0)
-    """Style ``loop``: time limit in seconds of a command if the model sets none."""
+    """Style ``loop``: time limit of a command for which the model sets none."""
     tournament: bool = False
-    """Style ``loop``: if the suite cannot distinguish states, each lineage writes tests that run on the others' states,
-    and the model compares the lineages' summaries."""
+    """Style ``loop``: where the suite cannot tell states apart, each lineage writes tests that run on the others'
+    states, and the model compares the lineages' summaries."""
     use_skills: bool = False
     """Whether the prompts of every agent include the skills that match the instruction (``hc-ray skills list``). Off:
     no measurement has shown a benefit."""
@@ -98,19 +99,19 @@ class SolverConfig(DescribedValue):
     samples: int = Field(4, ge=1, le=256)
     """Candidates per ordinary round; style ``loop``: parallel lineages per round after the first."""
     samples_max: int = Field(8, ge=1, le=256)
-    """Candidates in a round after mixed signals, that is, contradicting tests or candidates; style ``loop``: the most
-    lineages that ``best_of_n`` starts."""
+    """Candidates in a round that follows mixed signals, that is, tests or candidates that contradict each other; style
+    ``loop``: lineages that ``best_of_n`` starts at most."""
     patience: int = Field(8, ge=1)
     """Number of candidates without a new best after which the search restarts, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)
     """Maximum number of rounds of implementing and verifying."""
     max_turns: int = Field(30, ge=1)
-    """Maximum number of solver answers of all candidates together; style ``loop``: of each lineage."""
+    """Solver answers of all candidates together, at most; style ``loop``: answers of each lineage, at most."""
     repairs: int = Field(2, ge=0, le=10)
     """Repairs per lineage."""
     selector: SelectorName = "posterior"
-    """How ``hc`` selects a candidate, or your own ``module:function`` (docs/python.md). ``best_of_n`` always uses
-    ``mbr``, on inputs that do not come from a suite."""
+    """How ``hc`` selects a candidate, or ``module:function`` of your own (docs/python.md). ``best_of_n`` always uses
+    ``mbr``, on inputs that come from no suite."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"
     """Which failed self-tests a repair prompt shows."""
     hint: str = Field("", max_length=150)
@@ -118,8 +119,8 @@ class SolverConfig(DescribedValue):
     max_answer_tokens: int = Field(400, ge=16)
     """Maximum length of an answer in tokens."""
     decompose: Literal["generic", "model"] = "generic"
-    """Whether the solver gets a list of subtasks. ``generic``: none; ``model``: those of the decomposer, or the same
-    four for every task if it names none. No measurement has shown a benefit of ``model``."""
+    """Whether the solver is told parts of its work. ``generic``: none; ``model``: those that the decomposer names, or
+    the same four for every task where it names none. Off: no measurement has shown a benefit."""
     refinement: int = Field(0, ge=0, le=2)
     """Number of further verdicts a trial may ask for after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()
