@@ -117,7 +117,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def _remedy(image: str) -> str:
-    return f"run docker pull {image}, or load or build an image of that name"
+    return f"docker pull {image}, or load or build an image of that name"
 
 
 def _line(fault: str) -> str:

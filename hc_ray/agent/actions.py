@@ -1,9 +1,9 @@
-"""What a solver in the style ``loop`` may do, and how its answers are read. The registry is the one source: prompts,
-the schema of native tool calls, and the reader all derive from it.
+"""The actions of a solver in the style ``loop``, and the parser of its answers. Prompts, the schema of native tool
+calls and the parser all derive from one registry.
 
-An answer is a thought and one or more actions. As text each action is a fenced block whose first word names it; file
-contents stand in the block as they are, nothing is escaped. A fence that holds fences is longer than these (CommonMark,
-section 4.5). With native tool calls the same actions are functions with the same arguments."""
+An answer is a thought and one or more actions. In text, each action is a fenced block whose first word names it; file
+contents are not escaped. A fence around text with fences must be longer than these (CommonMark, section 4.5). With
+native tool calls, the same actions are functions with the same arguments."""
 
 import json
 import re
@@ -16,15 +16,15 @@ from hc_ray.domain.value import Value
 
 
 class Action(Value):
-    """One action that a model asks for."""
+    """One action requested by a model."""
 
     name: str
     argument: str = ""
-    """The path of a file; empty for a command and for the end."""
+    """The path of a file; empty for a command and for ``submit``."""
     body: str = ""
     """The command, the file's content, or the replacements."""
     seconds: float | None = None
-    """The time limit that it asks for."""
+    """The requested time limit."""
 
 
 class Tool(Value):
@@ -32,10 +32,10 @@ class Tool(Value):
 
     name: str
     fence: str
-    """How its block opens."""
+    """The opening of its block."""
     says: str
     parameters: dict[str, tuple[str, str]]
-    """Name → JSON type and what it means, for native tool calls; the last one is the body."""
+    """Name → JSON type and description, for native tool calls; the last one is the body."""
     optional: tuple[str, ...] = ()
 
 
@@ -70,17 +70,17 @@ _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 _LONGEST = 1e9
-"""Seconds of a time limit."""
+"""A time limit in seconds."""
 _HUNK = re.compile(rf"^{_SEARCH}\n(.*?)^{_BETWEEN}\n(.*?)^{_REPLACE}[ \t]*$", re.S | re.M)
 
 
 def describe() -> str:
-    """What a prompt says of the actions."""
+    """The description of the actions for a prompt."""
     return "\n".join(f"- `{one.fence}`: {one.says}" for one in TOOLS)
 
 
 def functions() -> tuple[dict[str, Any], ...]:
-    """The actions as functions of the OpenAI protocol."""
+    """The actions as functions in OpenAI's format."""
     return tuple(
         {
             "type": "function",
@@ -100,8 +100,8 @@ def functions() -> tuple[dict[str, Any], ...]:
 
 
 def spoken(text: str) -> str:
-    """An answer without what a reasoning model thought aloud, whose beginning may stand in the prompt. In a block the
-    same words are content."""
+    """Remove a reasoning model's thoughts, whose opening tag may be in the prompt. Inside a block, such tags are
+    content."""
     kept = _THOUGHT.sub(lambda found: found[0] if _in_block(text[: found.start()]) else "", text)
     if (end := _THOUGHT_ENDS.search(kept)) and not _in_block(kept[: end.start()]):
         kept = kept[end.end() :]
@@ -113,8 +113,8 @@ def _in_block(before: str) -> bool:
 
 
 def read_actions(text: str) -> tuple[Action, ...] | Malformed:
-    """The actions of an answer in order; empty where it holds none. Blocks in other languages are talk."""
-    if text.count("\r\n") == text.count("\n"):  # no file's line ends, the answer's own
+    """The actions of an answer, in order; empty if there are none. Blocks in other languages are not actions."""
+    if text.count("\r\n") == text.count("\n"):  # the line ends of the answer, not of a file in it
         text = text.replace("\r\n", "\n")
     blocks = read_blocks(text)
     swallowed = [one for one in blocks if not one.closed and _named(one)[0] is None]
@@ -126,7 +126,7 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
 
 
 def _all(found: Iterable[Action | Malformed]) -> tuple[Action, ...] | Malformed:
-    """The actions, or the first that is none."""
+    """The actions, or the first that is malformed."""
     actions: list[Action] = []
     for one in found:
         if isinstance(one, Malformed):
@@ -136,12 +136,12 @@ def _all(found: Iterable[Action | Malformed]) -> tuple[Action, ...] | Malformed:
 
 
 def not_actions(text: str) -> list[Block]:
-    """The blocks of an answer that name a language and are no actions."""
+    """The blocks of an answer that name a language but are not actions."""
     return [block for block in read_blocks(text) if block.info and _named(block)[0] is None]
 
 
 def _named(block: Block) -> tuple[str | None, list[str]]:
-    """The action that a block names, and the words after it."""
+    """The action that a block names, and its further words."""
     words = block.info.replace("{", " ").replace("}", " ").split()
     return (_NAMES.get(words[0].lower()), words[1:]) if words else (None, [])
 
@@ -161,7 +161,7 @@ def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malform
 
 
 def read_calls(calls: Sequence[ToolCall]) -> tuple[Action, ...] | Malformed:
-    """The actions of native tool calls in order."""
+    """The actions of native tool calls, in order."""
     return _all(map(_of_call, calls))
 
 
@@ -194,6 +194,6 @@ def _checked(action: Action) -> Action | Malformed:
 
 
 def replacements(body: str) -> tuple[tuple[str, str], ...]:
-    """Old and new text of each passage of an edit."""
+    """The old and new text of each passage of an edit."""
     text = body if body.endswith("\n") else body + "\n"
     return tuple((found[1], found[2]) for found in _HUNK.finditer(text))

@@ -1,5 +1,5 @@
-"""In which form a model is best asked for actions: the same situations, which belong to no dataset, in each form that
-its server takes."""
+"""Measures which form of actions works best for a model: presents the same situations, which belong to no dataset, in
+each form that its server supports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _P = 0.05
 
 
 class Situation(Value):
-    """Something to do in a workspace of a few files; ``configs/profiles/forms.yaml`` says what each key means."""
+    """A small job in a workspace of a few files; ``configs/profiles/forms.yaml`` explains the keys."""
 
     name: str
     instruction: str
@@ -39,20 +39,20 @@ class Situation(Value):
 
 
 class FormFigure(Value):
-    """How well a form worked."""
+    """The results of one form."""
 
     form: str
     answers: int = 0
     read: int = 0
-    """Answers in which the product can read something."""
+    """Answers that could be parsed."""
     right: int = 0
     tokens: int = 0
-    """Of prompts and answers together, as the engine counts them."""
+    """Prompt plus completion tokens, as the engine counts them."""
     shares: dict[str, tuple[float, ...]] = {}
-    """Situation → 1 for each answer that was right, 0 for one that was not."""
+    """Situation → 1 for each correct answer, 0 for each wrong one."""
 
     def plus(self, name: str, answer: Completion, read: bool, right: bool) -> "FormFigure":
-        """With one more answer."""
+        """The figures with one more answer."""
         shares = {**self.shares, name: (*self.shares.get(name, ()), float(right))}
         return FormFigure(
             form=self.form, answers=self.answers + 1, read=self.read + read, right=self.right + right,
@@ -61,8 +61,8 @@ class FormFigure(Value):
 
 
 def chosen(figures: Sequence[FormFigure], default: str) -> tuple[str, Paired]:
-    """The default, unless another form's share of right is above it by more than chance would make it; and how far
-    the other is from the default. Situations are what is compared: answers to one are alike."""
+    """The form to use, and the other form's difference to the default: the default, unless the other's share of correct
+    answers is significantly higher. Compares by situation, since answers to one situation are alike."""
     by_form = {one.form: one.shares for one in figures}
     other = next((form for form in by_form if form != default), default)
     found = paired(by_form[other], by_form[default]) if other != default else Paired()
@@ -85,9 +85,9 @@ async def measure(
     room: int,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FormFigure, ...]:
-    """Ask of every situation in every form at each of the search's temperatures, of one situation at once; what an
-    answer asks for is performed in a fork. ``room``: tokens of an answer at most; ``tell`` hears what came of each
-    situation. Raises ``EngineError`` and ``SandboxError``."""
+    """Present every situation in every form at each of the search's temperatures, one situation at a time, and perform
+    the answers' actions in forks. ``room``: maximum tokens of an answer; ``tell`` receives a line per situation. Raises
+    ``EngineError`` and ``SandboxError``."""
     tokens = min(config.max_answer_tokens, room)
     figures = {form: FormFigure(form=form) for form in forms}
     for item in items:
@@ -109,7 +109,7 @@ async def measure(
         finally:
             await forks.close()
         shares = {form: sum(one.shares[item.name]) / len(one.shares[item.name]) for form, one in figures.items()}
-        tell(f"  {item.name}: " + ", ".join(f"{form} {share:.0%} right" for form, share in shares.items()))
+        tell(f"  {item.name}: " + ", ".join(f"{form} {share:.0%} correct" for form, share in shares.items()))
     return tuple(figures.values())
 
 
@@ -123,8 +123,8 @@ def _prompts(form: ActionForm, said: tuple[str, str], temperatures: Sequence[flo
 
 
 async def _acted(item: Situation, forks: SandboxForks, name: str, answer: Completion) -> tuple[bool, bool]:
-    """Whether an answer could be read, as a lineage reads it (of one that was cut nothing runs), and whether what it
-    asked for was right."""
+    """Whether an answer could be parsed as a lineage would (a cut answer is not run), and whether its actions were
+    correct."""
     actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(spoken(answer.text))
     if answer.finish_reason == "length" or isinstance(actions, Malformed) or not actions:
         return False, False

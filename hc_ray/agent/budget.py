@@ -1,4 +1,4 @@
-"""What a trial may spend and has spent, and the one place where models are asked."""
+"""A trial's budget and spending, and the only place where models are called."""
 
 import asyncio
 import contextlib
@@ -15,29 +15,28 @@ from hc_ray.domain.task import Task
 T = TypeVar("T")
 
 _PER_MESSAGE, _PER_PROMPT = 8, 8
-"""Tokens that a chat template may add, an upper estimate."""
+"""Upper estimate of the tokens that a chat template adds."""
 
 
 def wall_seconds(task: Task, budget: BudgetConfig) -> float:
-    """The wall time of a trial."""
+    """The wall time limit of a trial in seconds."""
     return (task.agent_timeout_sec or budget.default_timeout_sec) * budget.timeout_multiplier
 
 
 class Purse:
-    """Tokens, engine seconds and answers. The limit is never passed: who asks reserves the worst case first.
-    ``outer``: pays the same."""
+    """Counts tokens, engine seconds and answers. Its limit is never exceeded, since every call reserves its worst case
+    first. ``outer``: another purse that is charged the same."""
 
     def __init__(self, tokens: int, outer: "Purse | None" = None) -> None:
         self.limit, self._outer = tokens, outer
         self.prompt_tokens = 0
         self.shared_tokens = 0
-        """Of the prompts' tokens those with which the same lineage's previous prompt began: they count for nothing,
-        whatever a server's cache did."""
+        """Prompt tokens shared with the same lineage's previous prompt, which do not count, whether or not a server
+        cached them."""
         self.completion_tokens = 0
         self.engine_seconds = 0.0
         self.arrived: list[Completion] = []
-        """Answers of rounds that are not over: they are charged at the round's end, since what is decided meanwhile
-        must not depend on which of them was faster."""
+        """Answers of unfinished rounds, charged at the round's end so that no decision depends on which was faster."""
         self._told: dict[str, float] = {}
 
     @property
@@ -57,13 +56,13 @@ class Purse:
             self._outer.charge(prompt_tokens, completion_tokens, seconds, shared_tokens)
 
     def charge_all_of(self, other: "Purse") -> None:
-        """Pay what another purse has come to, its unfinished rounds included."""
+        """Charge everything that another purse has spent, including its unfinished rounds."""
         self.charge(other.prompt_tokens, other.completion_tokens, other.engine_seconds, other.shared_tokens)
         for answer in other.arrived:
             self.charge(answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.seconds)
 
     def spent_since(self) -> dict[str, Any]:
-        """What was spent since this was asked last, in the fields of a candidate: of prompts what counts."""
+        """Spending since the last call, as fields of a candidate; of prompts only what counts."""
         now = {
             "prompt_tokens": self.prompt_tokens - self.shared_tokens,
             "completion_tokens": self.completion_tokens,
@@ -74,7 +73,7 @@ class Purse:
 
 
 class Asking:
-    """Asks one role's model, several prompts at once, and keeps the exchanges in the order they were asked in."""
+    """Calls one role's model, with several prompts at once, and keeps the exchanges in the order of the prompts."""
 
     def __init__(self, role: RoleModel, purse: Purse) -> None:
         self.role, self.purse = role, purse
@@ -83,19 +82,19 @@ class Asking:
         """Questions still open when their trial ended."""
 
     async def worst_case(self, prompt: Prompt) -> int:
-        """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer. What is new in
-        it may have more tokens for its length than what was there before."""
+        """The most tokens that a prompt can cost: its own by the engine's count, plus a full answer. New text may have
+        more tokens per character than the earlier text."""
         text = _text_of(prompt)
         count = self.role.model.count_tokens
         new = await count(text[int(prompt.shared * len(text)) :]) + 3 * _PER_MESSAGE if prompt.shared else 0
         return max(new, math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt))) + prompt.max_tokens
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
-        """Answers to prompts, each with its owner; see ``answers``."""
+        """Answers to prompts, given as (owner, prompt); see ``answers``."""
         return await answers([(self, owner, prompt) for owner, prompt in owned])
 
     async def answer(self, prompt: Prompt) -> Completion:
-        """One answer, not paid for yet. Tokens that the engine does not count are counted from the texts."""
+        """One answer, not charged yet. Counts tokens from the texts if the engine does not report them."""
         answer = await self.role.model.complete(prompt)
         counts: dict[str, int] = {}
         if answer.prompt_tokens is None:
@@ -107,7 +106,7 @@ class Asking:
         return answer
 
     def take(self, owner: str, prompt: Prompt, answer: Completion) -> None:
-        """Pay for an answer and keep it."""
+        """Charge an answer and record it."""
         self.purse.arrived.remove(answer)
         size, known = answer.prompt_tokens or 0, prompt.shared_tokens
         shared = int(prompt.shared * size) if known is None else min(known, size)
@@ -124,8 +123,7 @@ def _text_of(prompt: Prompt) -> str:
 
 
 async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:
-    """How many of the questions, from the first on, the purse can pay for at once; each costs what its own engine
-    counts."""
+    """How many of the prompts, from the first on, the purse can pay for together, each at its own engine's count."""
     if not asked:
         return 0
     left = asked[0][0].purse.left - reserve
@@ -137,8 +135,8 @@ async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -
 
 
 async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completion]:
-    """Answers to prompts, each with who asks and whom it belongs to, in their order; everybody is asked at once. Where
-    the trial's time ends first, what was answered is paid for, and what was not is counted."""
+    """Answers to prompts, given as (asking, owner, prompt), in their order; all run concurrently. If the trial's time
+    ends first, finished answers are charged and open ones counted."""
     asking = [asyncio.ensure_future(who.answer(prompt)) for who, _, prompt in asked]
     try:
         return await side_by_side(asking)
@@ -151,9 +149,8 @@ async def answers(asked: Sequence[tuple[Asking, str, Prompt]]) -> list[Completio
 
 
 async def side_by_side(work: Sequence[asyncio.Future[T]]) -> list[T]:
-    """What all of it comes to, when all of it has ended. The first that fails ends the others, and so does a
-    cancellation: each of them once, since a second one would cut off what it does at its end. Raises what the first of
-    those that failed raised."""
+    """The results of all futures, after all have ended. A failure or a cancellation cancels the others, each only once,
+    since a second cancellation would interrupt their clean-up. Raises the first failure."""
     try:
         if work:
             await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
@@ -169,14 +166,14 @@ async def side_by_side(work: Sequence[asyncio.Future[T]]) -> list[T]:
 
 
 class TimeIsUp(Exception):
-    """Work that was bounded by a clock was not done in its time, and was ended."""
+    """Work bounded by a clock exceeded its time and was cancelled."""
 
 
 class Clock:
-    """Wall time since a trial began, without the time that it waits for verdicts or only stands in queues."""
+    """Wall time since a trial's start, without time waiting for verdicts or spent only in queues."""
 
     def __init__(self, seconds: float, queued: Callable[[], float] = lambda: 0.0) -> None:
-        """``queued``: seconds so far in which all that the trial had asked for waited for an engine or a slot."""
+        """``queued`` returns the seconds so far in which all pending operations waited for an engine or a slot."""
         self.seconds, self.queued = seconds, queued
         self._began = self._counted()
 
@@ -192,10 +189,10 @@ class Clock:
         return self.seconds - self.elapsed
 
     async def bound(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work in what time is left. Raises ``TimeIsUp``."""
+        """Run work within the remaining time. Raises ``TimeIsUp``."""
         working = asyncio.ensure_future(work)
         try:
-            # What is left grows while the trial stands in a queue: it is looked at again when it should be over.
+            # The remaining time grows while the trial is queued, so check it again when it seems to be over.
             while not working.done() and (left := self.left) > 0:
                 await asyncio.wait([working], timeout=left)
         finally:
@@ -207,7 +204,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """A while that does not count."""
+        """Stop the clock in this block."""
         since = self._counted()
         try:
             yield

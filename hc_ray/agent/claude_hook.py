@@ -1,7 +1,8 @@
-"""The monitor before each action of Claude Code: a PreToolUse event in, the answer of its hook protocol out.
+"""The monitor as a PreToolUse hook of Claude Code: takes an event and returns the hook protocol's answer.
 
-What the monitor refuses is blocked, with its reason for Claude; what has come to the same result too often ends the
-turn (``continue`` false). Where it has no objection it says nothing: ``approve`` would skip the user's permissions."""
+Actions that the monitor refuses are blocked, with a reason for Claude; an action that gave the same result too often
+ends the turn (``continue`` false). Without an objection it stays silent, since approval would skip the user's
+permissions."""
 
 import contextlib
 import json
@@ -15,14 +16,14 @@ from hc_ray.agent.monitor import REPEATED, Advice, Monitor, Step
 
 _EVENT = "PreToolUse"
 _FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
-"""Tool that writes a file → the field of its path."""
+"""Tool that writes files → the field with the path."""
 _TAIL = 1 << 18
-"""Bytes at the end of a transcript that are looked at: the monitor's window, and no more time than a hook has."""
+"""Bytes to read from the end of a transcript: enough for the monitor's window, and fast enough for a hook."""
 
 
 def answer(event: bytes, *, approve: bool = False) -> dict[str, Any]:
-    """What is answered to an event; ``approve``: also that there is no objection. Raises ``ValueError`` for what is no
-    event of this kind."""
+    """The answer to an event; with ``approve`` also if there is no objection. Raises ``ValueError`` for anything but a
+    PreToolUse event."""
     try:
         data = json.loads(event)
     except (ValueError, RecursionError):
@@ -37,7 +38,7 @@ def answer(event: bytes, *, approve: bool = False) -> dict[str, Any]:
         return {"continue": True}
     if not isinstance(given.get(field), str):
         raise ValueError(f"the event lacks tool_input.{field}")
-    # Files are written by no shell: as one would, so that the same rules hold.
+    # Claude Code writes files without a shell; express it as a command, so that the same rules apply.
     body = given[field] if tool == "Bash" else f"tee {shlex.quote(given[field])}"
     action, monitor = Action(name="sh", body=body), Monitor(workdir, home=os.environ.get("HOME", ""))
     advice, past = monitor.check(action), _past(data.get("transcript_path"))
@@ -49,7 +50,7 @@ def answer(event: bytes, *, approve: bool = False) -> dict[str, Any]:
 
 
 def _told(advice: Advice, approve: bool) -> dict[str, Any]:
-    """In the protocol's words, those of today and the ``decision`` of older versions."""
+    """Encode an advice in the current protocol, plus the ``decision`` of older versions."""
     said: dict[str, Any] = {"hookEventName": _EVENT}
     if advice.allowed:
         told: dict[str, Any] = {"continue": True}
@@ -66,7 +67,7 @@ def _told(advice: Advice, approve: bool) -> dict[str, Any]:
 
 
 def _past(transcript: object) -> list[Step]:
-    """The last commands of a session and what came of them; none where its transcript cannot be read."""
+    """The last commands of a session with their results; empty if its transcript cannot be read."""
     commands: dict[str, str] = {}
     steps: list[Step] = []
     for block in _blocks(transcript):
@@ -76,7 +77,7 @@ def _past(transcript: object) -> list[Step]:
         elif block.get("type") == "tool_result" and (command := commands.get(str(block.get("tool_use_id")))):
             result, failed = json.dumps(block.get("content")), block.get("is_error") is True
             if failed and REPEATED in result:
-                continue  # blocked for its repetition: it was not done, and has no result
+                continue  # blocked as a repetition, so it was not run and has no result
             steps.append(Step(action=Action(name="sh", body=command), failed=failed, result=result))
     return steps
 

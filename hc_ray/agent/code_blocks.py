@@ -13,32 +13,32 @@ _NAMES: dict[Language, tuple[str, ...]] = {
 }  # fmt: skip
 _PATH_FORM = r"/?(?:[\w.+-]+/)*[\w.+-]*[\w+-]\.[A-Za-z][\w+]{0,7}|/(?:[\w.+-]+/)+[\w.+-]+"
 _PATH = re.compile(rf"(?<![\w./-])({_PATH_FORM})(?![\w/-])")
-"""A path of which one can be sure: with a suffix, or absolute and below a folder."""
+"""An unambiguous path: with a suffix, or absolute and below a folder."""
 _PATH_ALONE = re.compile(rf"(?:#|//|/\*)\s*(?:(?:file|filename|path):\s*)?(?:{_PATH_FORM})\s*(?:\*/)?", re.IGNORECASE)
-"""A comment that says nothing but a path: one that speaks of a file, or a line ``#!``, names none."""
+"""A comment that consists of a path only; prose about a file, or a ``#!`` line, does not count."""
 
 
 class Block(Value):
     """One fenced block."""
 
     info: str
-    """What stands after the opening fence."""
+    """The text after the opening fence."""
     heading: str
-    """The last line before the block that is not empty."""
+    """The last non-empty line before the block."""
     text: str
-    """The lines between the fences, each ended."""
+    """The lines between the fences, each with its line end."""
     closed: bool
-    """False where the answer ended before the closing fence."""
+    """False if the answer ended before the closing fence."""
 
     @property
     def language(self) -> str:
-        """The first word behind the fence, in small letters."""
+        """The first word after the fence, in lower case."""
         return self.info.split(" ")[0].lower()
 
 
 def read_blocks(answer: str) -> tuple[Block, ...]:
-    """Every fenced block of ``answer`` in order; an unclosed one reaches to the end. Fences within a block belong to
-    its text where each that names something is closed, however long they are."""
+    """All fenced blocks of ``answer``, in order; an unclosed one extends to the end. Fences inside a block belong to
+    its text, whatever their length, if each that names something is closed."""
     blocks: list[Block] = []
     heading, mark, info = "", "", ""
     held: list[str] = []
@@ -61,7 +61,7 @@ def read_blocks(answer: str) -> tuple[Block, ...]:
             heading = line.strip()
     if mark:
         text = "".join(held)
-        # The last piece was no ended line but what followed the last line break.
+        # The last piece is the rest after the last line break, not a complete line.
         text = text[:-1] if text.endswith("\n\n") or text == "\n" else text
         blocks.append(Block(info=info, heading=heading, text=text, closed=False))
     return tuple(blocks)
@@ -73,8 +73,7 @@ def _closes(line: str, mark: str) -> bool:
 
 
 def named_blocks(blocks: tuple[Block, ...]) -> dict[str, Block]:
-    """Path → block, of the blocks that name a path: on the line above, behind the fence, or alone in a first
-    comment."""
+    """Path → block, for blocks that name a path: on the line above, after the fence, or alone in a first comment."""
     found: dict[str, Block] = {}
     for block in blocks:
         comment = _first_comment(block)
@@ -86,8 +85,8 @@ def named_blocks(blocks: tuple[Block, ...]) -> dict[str, Block]:
 
 
 def pick_block(blocks: tuple[Block, ...], path: str, language: Language) -> Block | None:
-    """The block that holds the file: the one that names its path, else the first in its language, else the first that
-    is not said to be in another."""
+    """The block with the file: the one that names its path, or else the first in its language, or else the first
+    without another language."""
     name = posixpath.basename(path)
     for told in (path, name):
         for block in blocks:
@@ -98,8 +97,8 @@ def pick_block(blocks: tuple[Block, ...], path: str, language: Language) -> Bloc
 
 
 def _contradicts(block: Block, language: Language) -> bool:
-    """Whether a block is a program where data is asked for, or one of another language: models that know one language
-    best answer in it whatever they are asked. One line may be anything."""
+    """Whether a block is a program although data was requested, or is in another language: models tend to answer in the
+    language that they know best. A single line may be anything."""
     others = [name for kind in ("python", "c") if kind != language for name in _NAMES[kind]]
     return block.language in others and "\n" in block.text.strip()
 

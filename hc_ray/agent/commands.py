@@ -1,12 +1,11 @@
-"""What speaks against a shell command: that it would end or cripple the sandbox (then it is not run), or waste time.
+"""Finds reasons against a shell command: that it would end or cripple the sandbox (then it is not run), or waste time.
 
-It advises, the sandbox is the security. Missed is what the text does not tell: what a program in another language does,
-a script that is fetched or decoded, a name that is read from somewhere. It ends nothing but the candidate's sandbox.
+This is advice; the sandbox is the security. It cannot see what programs in other languages do, downloaded or decoded
+scripts, or names read at run time. Such commands can only end the candidate's own sandbox.
 
-The text is taken apart by a few regular expressions; nothing is run. ``shlex`` with ``punctuation_chars`` does not do:
-it forgets what was quoted, so that ``';'`` reads like an operator and ``'$(ls)'`` like a substitution, and an
-apostrophe in a here-document or a comment ends it. So what is quoted is first put out of the way, into characters that
-mean nothing to a shell."""
+The text is parsed by a few regular expressions; nothing is run. ``shlex`` with ``punctuation_chars`` is not enough: it
+loses quoting, so that ``';'`` looks like an operator and ``'$(ls)'`` like a substitution, and it fails on apostrophes
+in here-documents and comments. So quoted text is first replaced by characters without meaning to a shell."""
 
 import copy
 import itertools
@@ -18,9 +17,9 @@ from collections.abc import Iterator, Sequence
 _QUOTED = {code: 0xE000 + code for code in range(128) if not chr(code).isalnum()}
 _BARE = {to: code for code, to in _QUOTED.items()}
 DOCUMENT = "\n"
-"""How the held text of a here-document begins."""
+"""Prefix of a here-document's held text."""
 _HELD = 0xF0000
-"""The first of the characters that stand for a text that is held."""
+"""The first of the characters that stand for held texts."""
 _HOLDER = re.compile("([\U000f0000-\U000fffff])")
 _NESTED = "[^()]"
 for _ in range(4):
@@ -40,8 +39,9 @@ _TOKEN = re.compile(
 
 
 def tokens(text: str, held: list[str]) -> Iterator[tuple[str, str]]:
-    """The kind (``word``, ``redirection``, ``operator``) and the text of every part of a script. Variables,
-    substitutions and here-documents are added to ``held``; in words they are characters that ``pieces`` finds."""
+    """The kind (``word``, ``redirection``, ``operator``) and text of every part of a script. Appends variables,
+    substitutions and here-documents to ``held``; words contain placeholder characters for them, which ``pieces``
+    resolves."""
 
     def hold(one: str) -> str:
         held.append(one)
@@ -67,7 +67,7 @@ def tokens(text: str, held: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def pieces(word: str, held: list[str]) -> Iterator[tuple[bool, str]]:
-    """The parts of a word in order: whether only a shell knows what stands there, and its text."""
+    """The parts of a word, in order: whether its value is known only to a shell, and its text."""
     for part in _HOLDER.split(word):
         if _HOLDER.match(part):
             yield True, held[ord(part) - _HELD]
@@ -81,7 +81,7 @@ _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh\Z")
 _KEYWORD = re.compile(r"(?:if|then|else|elif|while|until|do|\{|!|time|coproc|export|local|declare|readonly)\Z")
 _WRAPPERS = {"sudo": "ugpCDhrtT", "doas": "u", "env": "uC", "nice": "n", "nohup": "", "timeout": "sk",
              "command": "", "exec": "a", "stdbuf": "ioe", "setsid": "", "busybox": "", "xargs": "nPLdasEI"}  # fmt: skip
-"""Command that runs another one → its short options with a value that stands apart."""
+"""Command that runs another one → its short options with a separate value."""
 _ASSIGNMENT = re.compile(r"(\w+)\+?=(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?(\w*)(.*?)\}?\Z", re.DOTALL)
 _SYSTEM = re.compile(r"/(?:(?:usr/)?(?:bin|lib|lib64|sbin)|dev|etc|proc|sys|usr)?\Z")
@@ -95,16 +95,16 @@ _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|<<.*", re.DOTALL)
 
 
 def concerns(command: str, workdir: str, home: str = "") -> dict[str, bool]:
-    """What speaks against ``command``, in sentences for a model → whether it must be refused; empty for a good one.
-    ``home`` is as dear as the workdir; where it is not given, home is /root and is not."""
+    """Objection to ``command``, in a sentence for a model → whether it must be refused; empty for a good command.
+    ``home`` is as precious as the workdir; if not given, home is /root and is not."""
     shell = _Shell(workdir, command, home)
     shell.run(command)
     return shell.found
 
 
 class _Shell:
-    """Follows a script; substitutions and scripts inside it are followed by shells of their own, which find into the
-    same ``found`` and take of the same number of ``scripts``."""
+    """Follows a script; substitutions and inner scripts are followed by further instances, which share ``found`` and
+    the limit ``scripts``."""
 
     def __init__(self, workdir: str, command: str, home: str) -> None:
         self.workdir, self.command, self.home, self.cwd = workdir, command, home, workdir
@@ -113,7 +113,7 @@ class _Shell:
         self.deep, self.scripts = 0, iter(range(_SCRIPTS))
 
     def run(self, script: str) -> str:
-        """Follow a script; what it prints last, as far as its text tells."""
+        """Follow a script; returns what it prints last, as far as its text tells."""
         held: list[str] = []
         left: list[tuple[str, dict[str, list[str]]]] = []
         words: list[str] = []
@@ -150,7 +150,7 @@ class _Shell:
         self.found[f"The command {says}"] = refused
 
     def _values(self, word: str, held: list[str]) -> list[str]:
-        """What a word may stand for."""
+        """The possible values of a word."""
         values, parts = [""], list(pieces(word, held))
         for asked, text in parts:
             values = [begun + one for begun in values for one in (self._asked(text) if asked else [text])]
@@ -168,12 +168,12 @@ class _Shell:
         name, rest = _VARIABLE.match(text).groups()  # type: ignore[union-attr]
         if name in self.variables and not rest:
             return self.variables[name]
-        # One that the command sets nowhere is empty: each command has a shell of its own.
+        # A variable that the command never sets is empty, since each command has its own shell.
         known = not name or name.isdigit() or rest or re.search(rf"(?<![\w$\{{-]){name}(?!\w)", self.command)
         return [self.cwd if name == "PWD" else _UNKNOWN if known else ""]
 
     def _command(self, words: list[str], stdin: str) -> str:
-        """Judge one simple command; what it prints."""
+        """Judge one simple command; returns what it prints."""
         while words:
             name, arguments = posixpath.basename(words[0].rstrip("/")), words[1:]
             if found := _ASSIGNMENT.match(words[0]):

@@ -1,7 +1,7 @@
-"""What the direct style asks for: the one file that an answer is, where the instruction settles it by naming it.
+"""The deliverable of the direct style: the one file that an answer must be, if the instruction determines it.
 
-No rule guesses a file. Where not exactly one named path is missing, and none that exists holds the function that is
-asked for, the answer names its files itself."""
+No rule guesses a file. Unless exactly one named path is missing, or one existing file has the requested function, the
+answer must name its files itself."""
 
 from typing import Literal
 
@@ -18,16 +18,16 @@ _KINDS: dict[Language, Kind] = {"python": "script", "shell": "shell", "c": "prog
 
 
 class Deliverable(Value):
-    """One file to write, or none that is known beforehand."""
+    """The file to write, if it is known beforehand."""
 
     path: str | None = None
-    """Relative to the workdir where it lies in it, else absolute; None: the answer names its files."""
+    """Relative if it is below the workdir, else absolute; None if the answer names its files."""
     exists: bool = False
-    """The environment brings it: it is to be changed."""
+    """Whether it exists in the environment and must be changed."""
     signatures: tuple[Signature, ...] = ()
     """Functions that a Python module must define; empty for anything else."""
     inputs: tuple[str, ...] = ()
-    """Further named files that the environment brings."""
+    """Further named files that exist in the environment."""
 
     @property
     def language(self) -> Language:
@@ -35,19 +35,19 @@ class Deliverable(Value):
 
     @property
     def kind(self) -> Kind:
-        """``function``: a Python module with named functions; ``script``: Python that is run; ``shell``; ``program``: a
-        C source; ``file``: anything else."""
+        """``function``: a Python module with named functions; ``script``: a Python program; ``shell``; ``program``: a C
+        source; ``file``: anything else."""
         return "function" if self.signatures else _KINDS.get(self.language, "file")
 
 
 def language_of(path: str) -> Language:
-    """The language that a path's suffix stands for."""
+    """The language of a path's suffix."""
     return _LANGUAGES.get(path.rsplit("/", 1)[-1].rpartition(".")[2].lower(), "text")
 
 
 def deliverable_of(spec: Spec) -> Deliverable:
-    """What is to be written: the only named path that is missing, else the only existing one that holds a function
-    that the instruction names."""
+    """The file to write: the only named path that is missing, or else the only existing one with a function that the
+    instruction names."""
     missing = [file for file in spec.files if not file.exists]
     chosen = missing[0] if len(missing) == 1 else None
     if not missing:

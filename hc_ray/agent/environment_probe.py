@@ -1,4 +1,5 @@
-"""What the untouched environment holds: tools and files with short previews, looked at once in a sandbox."""
+"""Takes snapshots of untouched environments: tools, and files with short previews, once per environment in a
+sandbox."""
 
 import asyncio
 import json
@@ -28,26 +29,25 @@ _NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 
 class Looks:
-    """What the untouched environments of tasks hold. Each is looked at once, in a sandbox of its own and a context
-    (``contextvars``) of its own: which trial asks first leaves no trace in any trial. A tool that many environments
-    share is asked for its version once."""
+    """Snapshots of tasks' untouched environments. Each is taken once, in its own sandbox and context (``contextvars``),
+    so that no trial depends on which trial asks first. Asks a tool shared by many environments for its version only
+    once."""
 
     def __init__(self, place: MakesSandboxes) -> None:
         self._place = place
         self._versions: dict[str, dict[str, str]] = {}
-        """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""
+        """An environment's variables → ``EnvironmentView.shared``, common to all environments with these."""
         self._first: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Held until one of the environments of these variables has told what they share: the others wait for that."""
+        """Locks under which the first environment with these variables finds out what they share."""
         self._views = Once[tuple[EnvironmentView, str]](_KEPT)
-        """What was seen, and the workdir, by the task's digest."""
+        """Task digest → snapshot and workdir."""
 
     async def around(self, spec: Spec, task: Task) -> Spec:
-        """The spec with what the untouched environment holds. A look that failed fails those who waited for it; the
-        next one who asks looks again."""
+        """The spec with the environment's snapshot. All waiters of a failed attempt fail; the next call tries again."""
         view, workdir = await self._views.obtain(
             task.digest, lambda: asyncio.get_running_loop().create_task(self._look(spec, task), context=Context())
         )
-        if not spec.workdir:  # only the image knew it: what the instruction names lies elsewhere than read
+        if not spec.workdir:  # only the image knew it, so paths in the instruction were resolved differently
             spec = read_spec(spec.instruction, task.environment.placed(workdir))
         return spec.with_snapshot(view)
 
@@ -55,7 +55,7 @@ class Looks:
         forks = SandboxForks(self._place, task, "look")
         variables = digest_of(task.environment.env)
         try:
-            workdir = (await forks.base()).workdir  # making an image takes minutes, for which no other look waits
+            workdir = (await forks.base()).workdir  # outside the lock, since making an image takes minutes
             spec = spec.model_copy(update={"workdir": workdir})
             async with self._first[variables]:
                 told = variables in self._versions
@@ -71,7 +71,7 @@ class Looks:
 
 
 async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] = {}) -> Spec:
-    """The spec with what the environment of these forks holds. ``known``: ``EnvironmentView.shared`` of others."""
+    """The spec with a snapshot of these forks' environment. ``known``: ``EnvironmentView.shared`` of others."""
     base = await forks.base()
     command = [*inside_command("look"), base.workdir, *outside(spec)]
     seen = await base.exec(command, timeout=SECONDS, stdin=json.dumps(known).encode())
@@ -79,14 +79,14 @@ async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] 
 
 
 def outside(spec: Spec) -> tuple[str, ...]:
-    """Full paths that the instruction names and that lie outside of the workdir."""
+    """Full paths outside the workdir that the instruction names."""
     paths = dict.fromkeys(posixpath.normpath(path) for path in FULL_PATH.findall(without_addresses(spec.instruction)))
     inside = (spec.workdir.rstrip("/") + "/", *(f"{one}/" for one in _NOT_HERE))
     return tuple(path for path in paths if not f"{path}/".startswith(inside))[:_NAMED]
 
 
 def read(stdout: bytes) -> EnvironmentView:
-    """What was seen; nothing where the report cannot be read."""
+    """Parse a snapshot; an empty one if the report is invalid."""
     try:
         return EnvironmentView.model_validate_json(stdout)
     except ValidationError:
@@ -94,7 +94,7 @@ def read(stdout: bytes) -> EnvironmentView:
 
 
 def shown(view: EnvironmentView, named: Sequence[str]) -> str:
-    """The first lines of named files that are there, cut, and said to be cut: what a tester is shown."""
+    """The first lines of existing named files, marked where they are cut, for a tester's prompt."""
     held = {one.path: one for one in view.files if one.lines is not None}
     told = []
     for file in [held[path] for path in named if path in held][:_SHOWN_FILES]:
@@ -105,7 +105,7 @@ def shown(view: EnvironmentView, named: Sequence[str]) -> str:
 
 
 def describe(spec: Spec, task: Task, *further: str) -> str:
-    """The untouched environment in words, for whoever works or writes tests. ``further``: more lines of the list."""
+    """Describe the untouched environment for solvers and testers. ``further``: more lines of the list."""
     view = spec.snapshot
     tools = ", ".join(f"{name} {said}".strip() for name, said in view.tools.items())
     listed = [_told(one) for one in view.files[:_LISTED]]
@@ -128,7 +128,7 @@ def _told(file: FileView) -> str:
 
 
 def block(spec: Spec, task: Task, bounds: Bounds) -> str:
-    """The environment as a lineage is told it first, with what it may take."""
+    """The environment block that opens a lineage, with its limits."""
     limits = bounds.limits
     graded = "by its files, elsewhere: nothing that you started runs there"
     return describe(

@@ -1,6 +1,5 @@
-"""One lineage of the style ``loop``: an agent works on a task in a sandbox of its own until it submits. It stands
-alone: it knows no suite. Whoever searches may answer a submission with what failed, and the same conversation goes
-on."""
+"""One lineage of the style ``loop``: an agent works on a task in its own sandbox until it submits. It knows no suite.
+The search may answer a submission with feedback, and the same conversation continues."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,36 +19,36 @@ from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.value import Value
 
 _FAULTS = 3
-"""Unreadable answers in a row, or answers without an action, after which a lineage ends."""
+"""A lineage ends after so many consecutive answers that are malformed or have no action."""
 _CUT_SHOWN = 1500
-"""Characters that a cut answer keeps in the history."""
+"""Characters of a cut answer to keep in the history."""
 _LISTED = 40
 _DIGEST = re.compile(r", SHA-256 \w+")
 _SHORTEST = 64
-"""Tokens of an answer below which nothing is asked."""
+"""The least room for an answer in tokens; with less, no prompt is sent."""
 
 End = Literal["submitted", "prose", "turns", "tokens", "context", "malformed", "repetition", "timeout"]
 ActionForm = Literal["fenced", "calls"]
 
 
 class Bounds(Value):
-    """What one lineage may take."""
+    """The limits of one lineage."""
 
     turns: int = 40
-    """Answers, from its first to its last submission."""
+    """Answers over its whole life, repairs included."""
     context_tokens: int = 16_384
-    """Of a prompt and its answer."""
+    """Prompt plus answer."""
     answer_tokens: int = 4000
     tokens: int = 50_000
-    """Of all its answers, and of its prompts what goes beyond the one before. Told, as turns are; its purse may hold
-    less, where a trial is near its end."""
+    """All its answers, and of each prompt what goes beyond the previous one. Shown to the model, like turns; its purse
+    may have less near the end of a trial."""
     form: ActionForm = "fenced"
     limits: Limits = Limits()
 
 
 def opening(form: ActionForm, instruction: str, *told: str) -> tuple[str, str]:
-    """The system message and the task. ``told``: the untouched environment in words, a plan, a hint, skills, what
-    others found; empty ones are left out."""
+    """The system message and the first user message. ``told``: the environment block, a plan, a hint, skills, other
+    lineages' findings; empty ones are left out."""
     actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
     system = filled("loop_system", form=template(f"loop_{form}"), actions=actions)
     environment = "\n\n".join(part for part in told if part)
@@ -57,7 +56,7 @@ def opening(form: ActionForm, instruction: str, *told: str) -> tuple[str, str]:
 
 
 Checklist = Callable[[State], Awaitable[Sequence[str]]]
-"""What a first submission is told besides its difference."""
+"""Remarks on a state for a first submission, besides its difference."""
 
 
 @dataclass(eq=False)
@@ -66,21 +65,21 @@ class Lineage:
 
     sandbox: Sandbox
     asking: Asking
-    """With a purse of its own, so that what it may spend never depends on which of its siblings was faster."""
+    """With its own purse, so that its budget never depends on which sibling is faster."""
     opening: tuple[str, str]
     """See ``opening``."""
     seed: int
-    """Every request's own derives from it."""
+    """The seed from which every request's seed derives."""
     temperature: float
     bounds: Bounds
     owner: str
-    """Its id, in whose name its exchanges are kept."""
+    """Its id, under which its exchanges are recorded."""
     checklist: Checklist
     told: Callable[[int], None]
-    """Hears of every turn."""
+    """Called at every turn."""
     turns: int = 0
     end: End = "timeout"
-    """Of one that has not ended by itself."""
+    """The reason if it does not end by itself."""
 
     def __post_init__(self) -> None:
         self.terminal, self.monitor = Terminal(self.sandbox, self.bounds.limits), Monitor(self.sandbox.workdir)
@@ -88,10 +87,10 @@ class Lineage:
         self.steps: list[Step] = []
         self._faults = 0
         self._listed: object = None
-        """What the last ``submit`` that did not count would have handed in, or why it could not."""
+        """The state that the last ``submit`` that did not count would have submitted, or why it could not."""
 
     async def work(self) -> End:
-        """Work until the lineage submits or nothing is left to spend."""
+        """Work until the lineage submits or its budget is spent."""
         self.end = "timeout"
         ended: End | None = None
         while ended is None and self.turns < self.bounds.turns:
@@ -106,26 +105,26 @@ class Lineage:
         return self.end
 
     async def resume(self, observation: str) -> End:
-        """Go on after a submission, told what was found."""
+        """Continue after a submission, with feedback."""
         self.transcript.tell(observation)
         self._faults = 0
         return await self.work()
 
     async def ask(self, purpose: str, question: str, *, schema: dict[str, object] | None = None) -> str:
-        """Ask the lineage about its work, in its own conversation, without adding to it; empty where that cannot be
-        paid for or does not fit."""
+        """Ask the lineage about its work, in its own conversation but without adding to it; empty if that is too
+        expensive or does not fit."""
         answer = await self._answer(purpose, question, schema)
         return spoken(answer.text) if isinstance(answer, Completion) else ""
 
     async def _act(self, answer: Completion) -> End | None:
-        """Perform what an answer asks for and tell the model; the lineage's end where this was it."""
+        """Perform an answer's actions and report to the model; returns the lineage's end if it ended."""
         text, asked = spoken(answer.text), self.asking.exchanges[-1].prompt
         if answer.finish_reason == "length":
             limit = f"Your answer reached the limit of {asked.max_tokens:,} tokens and was cut, so nothing of it ran."
             return self._fault(text[:_CUT_SHOWN] + "\n[cut]", f"{limit} Answer in smaller steps.", "malformed")
         actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(text)
         if isinstance(actions, Malformed):
-            # The history shows no call that cannot be answered.
+            # Keep calls out of the history that cannot be answered.
             sent = f" You sent: {actions.text}" if answer.tool_calls and actions.text else ""
             return self._fault(text, f"Nothing of your answer ran: {actions.reason}.{sent}", "malformed")
         if not actions:
@@ -147,13 +146,13 @@ class Lineage:
         return ended
 
     def _fault(self, text: str, says: str, end: End) -> End | None:
-        """An answer that does nothing; too many in a row end the lineage."""
+        """Handle an answer without effect; too many in a row end the lineage."""
         self._faults += 1
         self.transcript.add(text, f"{says}\n\n{self._left()}")
         return end if self._faults >= _FAULTS else None
 
     async def _perform(self, actions: Sequence[Action]) -> tuple[list[str], End | None]:
-        """The results of actions, and the lineage's end where one of them was it."""
+        """Perform actions; returns their results, and the lineage's end if it ended."""
         results: list[str] = []
         held = ""
         """Why a ``submit`` in this answer does not count."""
@@ -175,7 +174,8 @@ class Lineage:
         return results, None
 
     async def _do(self, action: Action) -> tuple[str, bool, End | None]:
-        """The result of an action, whether it failed, and the lineage's end where it was done too often."""
+        """Perform an action; returns its result, whether it failed, and the lineage's end if it was repeated too
+        often."""
         advice = self.monitor.check(action)
         if not advice.allowed:
             result = f"refused: {advice.says}"
@@ -190,8 +190,8 @@ class Lineage:
         return "\n".join(told), seen.failed, None if back.allowed else "repetition"
 
     async def _submit(self, *, unseen: bool) -> str:
-        """What a first submission is told instead of ending: what it would hand in. ``unseen``: actions stand before it
-        in its answer, whose results the model has not read: it is told again where they changed that."""
+        """The answer to a first ``submit``: the difference that it would submit. ``unseen``: actions precede it in the
+        same answer, whose results the model has not read, so it is answered again if they changed the difference."""
         before = self._listed
         if before is not None and not unseen:
             return ""
@@ -216,7 +216,7 @@ class Lineage:
         )
 
     def _left(self) -> str:
-        """What may still be spent. Wall time is never told: it differs from run to run."""
+        """The remaining budget for the model. Never includes wall time, which varies between runs."""
         turns = self.bounds.turns - self.turns
         tokens = max(0, self.bounds.tokens - self.asking.purse.spent)
         text = f"[{turns} of {self.bounds.turns} turns left, {tokens:,} tokens left]"
@@ -229,8 +229,8 @@ class Lineage:
     async def _answer(
         self, purpose: str, question: str = "", schema: dict[str, object] | None = None
     ) -> Completion | End:
-        """The next answer; how the lineage ends where it cannot be paid for or does not fit. The history is compacted
-        first where it nears the context's end, and again where the server says that it is too long."""
+        """The next answer, or the lineage's end if it is too expensive or does not fit. Compacts the history when it
+        nears the context's end, and again if the server reports that it is too long."""
         for attempt in range(3):
             if (attempt or self.transcript.full) and not await self._compact(hard=attempt > 1):
                 return "context"
@@ -243,10 +243,10 @@ class Lineage:
         return "context"
 
     async def _compact(self, *, hard: bool) -> bool:
-        """Make room in the context; whether there is any."""
+        """Make room in the context; returns whether there is any."""
         if not self.turns:
             return False
-        self.terminal.known = self.sandbox.workdir  # what told of another may be left out
+        self.terminal.known = self.sandbox.workdir  # messages about another directory may have been dropped
         if self.transcript.drop_outputs() and not hard:
             return True
         notes = await self._asked("notes", template("loop_notes"), None)
@@ -254,8 +254,8 @@ class Lineage:
         return self.transcript.summarised(text or "(The notes are lost. Look at the workspace to see what was done.)")
 
     async def _asked(self, purpose: str, question: str, schema: dict[str, object] | None) -> Completion | None:
-        """One request, its answer as long as the purse pays for (a model that thinks needs the room for each); None
-        where that is too little for any."""
+        """Send one request, with an answer as long as the purse can pay for, which reasoning models need; None if that
+        is too short."""
         left = min(self.asking.purse.left, self.bounds.tokens - self.asking.purse.spent)
         tokens = self.bounds.answer_tokens
         messages = self.transcript.ended_by(question)
@@ -273,7 +273,7 @@ class Lineage:
             shared_tokens=None if question else self.transcript.shared_tokens,
         )
         if left < tokens + (1 - shared) * sum(len(message.whole) for message in messages):
-            # Near the end, by what the engine counts: a token may be as short as a character.
+            # Near the end, use the engine's count, since a token may be a single character.
             room = left - (await self.asking.worst_case(prompt) - tokens)
             if room < _SHORTEST:
                 return None
@@ -283,13 +283,13 @@ class Lineage:
 
 
 def _talk(text: str) -> list[str]:
-    """What to say of an answer's blocks that are no actions, which a model may take for files."""
+    """Remarks on an answer's blocks that are not actions, which a model may mistake for files."""
     opened = ", ".join(dict.fromkeys(f"`{block.info}`" for block in not_actions(text)))
     return [f"(No action, so nothing came of it: {opened}. `write PATH` makes a file.)"] if opened else []
 
 
 def _told(path: str, held: str) -> str:
-    """A line of a difference: a path and, of what is no text, what it is."""
+    """A line of a difference: a path, with a description if it is not text."""
     if not held.startswith(NO_TEXT):
         return path
     return f"{path.removesuffix(RIGHTS)} ({_DIGEST.sub('', held.removeprefix(NO_TEXT))}"

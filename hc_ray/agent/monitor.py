@@ -1,6 +1,6 @@
-"""Looks at every action of a lineage: before it is done for what would end the sandbox, afterwards for repetition and
-for lack of progress. Its words reach the model with the action's result. It refuses only what would end or cripple the
-sandbox: the sandbox is the security, and to write anywhere, to install packages, to use the network may be the task."""
+"""Checks every action of a lineage: before it runs, for damage to the sandbox; afterwards, for repetition and lack of
+progress. Its remarks reach the model with the action's result. It refuses only what would end or cripple the sandbox:
+the sandbox is the security, and a task may require writing anywhere, installing packages or using the network."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,44 +12,44 @@ from hc_ray.domain.value import Value
 
 Rule = Literal["danger", "repetition", "progress", ""]
 _REPEATS, _TOO_MANY = 3, 6
-"""Times that one action may come to the same result before a warning, and before the lineage ends."""
+"""How often an action may give the same result before a warning, and before the lineage ends."""
 REPEATED = "times with the same result"
 _WINDOW = 12
-"""Actions among which repetition is looked for: also of two or three in turn."""
+"""The window for repetition in actions, which also finds cycles of two or three."""
 _FAILURES = 6
-"""Failed actions in a row, from which a warning is due."""
+"""Consecutive failed actions that cause a warning."""
 
 
 class Step(Value):
-    """An action that was done, or refused."""
+    """An action that was performed or refused."""
 
     action: Action
     allowed: bool = True
     rule: Rule = ""
-    """The monitor's rule that refused it or warned of it."""
+    """The monitor's rule that refused it or warned about it."""
     warning: str = ""
     failed: bool = False
     result: str = ""
 
 
 class Advice(Value):
-    """What the monitor says, in sentences for the model; nothing where there is nothing to say."""
+    """The monitor's advice, in sentences for the model; empty if there is none."""
 
     allowed: bool = True
-    """False: the action is not done, or the lineage ends."""
+    """False if the action is not performed, or the lineage ends."""
     rule: Rule = ""
     says: str = ""
 
 
 class Monitor:
-    """Judges the actions of one lineage. Pure: the past is given. ``home``: a user's, on a machine that is theirs; the
-    home of a sandbox needs no care."""
+    """Judges the actions of one lineage. Pure: the history is passed in. ``home``: a real user's home; a sandbox's
+    needs no protection."""
 
     def __init__(self, workdir: str, home: str = "") -> None:
         self.workdir, self.home = workdir, home
 
     def check(self, action: Action) -> Advice:
-        """Before an action is done: whether it may be, and what to mind."""
+        """Check an action before it runs: whether it is allowed, and warnings."""
         if action.name != "sh":
             return Advice()
         found = concerns(action.body, self.workdir, self.home)
@@ -57,7 +57,7 @@ class Monitor:
         return Advice(allowed=not refused, rule="danger" if found else "", says=" ".join(refused or found))
 
     def look_back(self, past: Sequence[Step]) -> Advice:
-        """After an action: whether the last ones lead anywhere."""
+        """Check after an action whether the last ones make progress."""
         last, told = past[-1], normal(past[-1].result)
         same = sum(one.action == last.action and normal(one.result) == told for one in past[-_WINDOW:])
         if same >= _REPEATS:

@@ -1,6 +1,6 @@
-"""How the solver is asked for files in one answer, and how it is read: chat (a fenced block a file) and completion
-(a code prefix that the model continues; of data the beginning of a fenced block). Code is never put into JSON. ``read``
-only cuts: what ``ask`` added, and what a text ran on with after its end."""
+"""Prompts for files in one answer, and the parser of answers: chat (one fenced block per file) and completion (a code
+prefix that the model continues, or for data the start of a fenced block). Code is never put into JSON. ``read`` only
+cuts: what ``ask`` added, and text after the end of a file."""
 
 import difflib
 from collections.abc import Mapping
@@ -18,21 +18,21 @@ from hc_ray.spec.source import parsed
 
 _FENCES: dict[Language, str] = {"python": "python", "shell": "sh", "c": "c", "json": "json", "csv": "", "text": ""}
 _BEGUN = {"shell": "#!/bin/sh\n"}
-"""How the text of a kind begins for sure; the model sees it and goes on."""
+"""Kind → the certain beginning of its text, which the model continues."""
 _STOPS: dict[str, tuple[str, ...]] = {"shell": ("\n```", "\n#!/"), "program": ("\n```", "\nint main(")}
-"""Where the completion of a kind ends by its form alone; ``Profile.stop`` adds the model's own for functions."""
+"""Kind → stop sequences that follow from its form; ``Profile.stop`` adds the model's own for functions."""
 _TRIED = 400
-"""Lines of Python that are tried away at most; a text that needs more is left as it is."""
+"""The most lines to cut from Python text until it parses; otherwise it is left as it is."""
 
 
 @cache
 def plans() -> tuple[str, ...]:
-    """Names of the plans that ``prompts/`` holds."""
+    """Names of the plans in ``prompts/``."""
     return tuple(sorted(path.stem.removeprefix("plan_") for path in PROMPTS.glob("plan_*.txt")))
 
 
 def plan_text(plan: str) -> str:
-    """The advice that a plan adds to a prompt. Raises ``ConfigError`` for an unknown plan, with the nearest."""
+    """The advice that a plan adds to a prompt. Raises ``ConfigError`` for an unknown plan, suggesting the closest."""
     if plan not in plans():
         near = difflib.get_close_matches(plan, plans(), n=1)
         raise ConfigError(f"unknown plan {plan!r}" + (f"; did you mean {near[0]}?" if near else f"; known: {plans()}"))
@@ -51,11 +51,10 @@ def ask(
     notes: str = "",
     **how: Any,
 ) -> Prompt:
-    """The prompt that asks for what ``deliverable`` says. The instruction is in it word for word and whole.
+    """The prompt for ``deliverable``. It contains the whole instruction verbatim.
 
-    ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes``
-    is text for the model, such as an earlier attempt and what was observed of it (a repair). ``how``: further fields
-    of the prompt."""
+    ``inputs``: files of the workspace to show (path → text; the caller marks cuts). ``notes``: further text, such as an
+    earlier attempt and observations about it (a repair). ``how``: further fields of the prompt."""
     shown = [f"The file `{path}` holds:\n\n{fenced(held)}" for path, held in sorted(inputs.items())]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text, how = instruction.strip("\n"), {"role": "solver", "purpose": "candidate"} | how
@@ -74,8 +73,8 @@ def _paragraphs(advice: list[str]) -> str:
 
 
 def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
-    """The completion form in two parts: what is only asked (of data up to the beginning of the first fenced block, or
-    of the first path where none is known), and the beginning of the file that the answer continues."""
+    """The two parts of a completion prompt: the question (for data, up to the start of the first fenced block, or of
+    the first path if none is known), and the beginning of the file that the answer continues."""
     if deliverable.kind == "file":
         name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
         lead = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence)
@@ -85,7 +84,7 @@ def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str
 
 
 def as_comments(text: str, deliverable: Deliverable) -> str:
-    """A text as the completion form tells it before code of the deliverable."""
+    """A text as comments, as a completion prompt shows it before the deliverable's code."""
     mark = "//" if deliverable.kind == "program" else "#"
     return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.split("\n"))
 
@@ -96,14 +95,14 @@ def _stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
     stops = _STOPS.get(deliverable.kind, ("\n```",))
     if deliverable.kind == "function":
         own = profile.stop.get("completion", ())
-        # The second of several functions begins where the first one's stop rule would cut.
+        # With several functions, the first one's stop sequence would cut before the second.
         stops += tuple(stop for stop in own if len(deliverable.signatures) == 1 or not stop.startswith("\ndef"))
     return tuple(dict.fromkeys(stops))
 
 
 def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> dict[str, str] | Malformed:
-    """The files of an answer, path → text; ``Malformed`` where it holds none. A Python file that its token limit cut,
-    or that a completion ran on after, is trimmed to its last whole part."""
+    """The files of an answer, path → text; ``Malformed`` if there are none. A Python file that was cut by its token
+    limit, or that a completion ran past, is trimmed to its last complete part."""
     if completion.finish_reason == "context":
         return Malformed(reason="the prompt does not fit the model's context", text="")
     if prompt.text is not None and deliverable.path is not None:
@@ -124,7 +123,7 @@ def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> di
 
 def _continued(text: str, begun: str) -> str:
     if text.startswith("```"):
-        return ""  # the fence was closed at once
+        return ""  # the fence was closed immediately
     whole = begun + text
     return whole if not text or whole.endswith("\n") else whole + "\n"
 
@@ -141,7 +140,7 @@ def _from_blocks(blocks: tuple[Block, ...], bare: str, deliverable: Deliverable)
 
 
 def _is_content(bare: str, deliverable: Deliverable) -> bool:
-    """Whether an answer without a fence is the file itself: data is, code where it looks like it."""
+    """Whether an answer without a fence is the file itself: always for data, for code if it looks like code."""
     text = bare.strip()
     if deliverable.kind == "file":
         return bool(text)
@@ -151,7 +150,7 @@ def _is_content(bare: str, deliverable: Deliverable) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    """``text`` itself where it parses; else its longest run of whole lines from the start that does; else ``text``."""
+    """``text`` if it parses, or else its longest prefix of whole lines that parses, or else ``text``."""
     if parsed(text):
         return text
     lines = text.split("\n")

@@ -1,4 +1,4 @@
-"""A role's model, and what was asked of it."""
+"""A role's model, and its exchanges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,29 +12,29 @@ from hc_ray.domain.value import Value
 
 @dataclass(frozen=True)
 class RoleModel:
-    """A role's model and how it is best asked."""
+    """A role's model and profile."""
 
     model: Model
     profile: Profile
     digest: str
     """Digest of model and profile, as in the trial's key."""
     label: str = "model"
-    """The model's name for a reader."""
+    """The model's name for display."""
     others: tuple["RoleModel", ...] = ()
-    """Of a tester: further models that write tests for the same suite."""
+    """For a tester: further models that write tests for the same suite."""
 
 
 class Exchange(Value):
-    """One question to a model and its answer."""
+    """One prompt to a model and its answer."""
 
     owner: str
-    """What it belongs to: a candidate's id, or ``testgen``."""
+    """Its owner: a candidate's id, or ``testgen``."""
     prompt: Prompt
     completion: Completion
 
 
 def together(roles: Mapping[RoleName, RoleModel]) -> dict[RoleName, RoleModel]:
-    """The roles as a trial knows them: further testers are fellows of the first."""
+    """The roles for a trial, with further testers merged into the first."""
     kept = {role: one for role, one in roles.items() if role not in TESTERS[1:]}
     fellows = tuple(roles[role] for role in TESTERS[1:] if role in roles)
     return {**kept, "tester": replace(kept["tester"], others=fellows)} if fellows and "tester" in kept else kept

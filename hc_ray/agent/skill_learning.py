@@ -1,8 +1,8 @@
-"""Distilling a skill from a kind of task that a sweep solves nearly always: what its passing answers have in common.
+"""Distils a skill from a kind of task that a sweep nearly always solves: what its passing answers have in common.
 
-Of Python files that is what they import and which constructs they use, of others only the plan that they followed. Only
-what stands in answers to several tasks is told, and no line may hold a word of one task alone. A kind that a skill
-already covers gets a new version of that skill, with where each version comes from, never a second one beside it."""
+For Python files these are imports and constructs, for others only the plan that they followed. Only features of answers
+to several tasks count, and no line may contain a word of a single task. A kind that a skill already covers gets a new
+version of that skill, with the provenance of each version, never a second skill."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ from hc_ray.spec.source import parsed
 from hc_ray.tasks.vocabulary import Vocabulary
 
 LEAST_RATE, LEAST_TRIALS, LEAST_TASKS = 0.9, 5, 2
-"""A kind is learned from above this pass rate, with at least so many trials over at least so many tasks."""
+"""A kind is learned from above this pass rate, with at least this many trials and tasks."""
 _KIND = re.compile(r"[a-z][a-z0-9]{0,15}")
 _SHARE = 0.5
 _HEADING = "What passed here had in common:"
@@ -33,19 +33,19 @@ _CONSTRUCTS: tuple[tuple[type[ast.AST] | types.UnionType, str], ...] = (
 
 
 class Solved(Value):
-    """One scored dev trial, with the answer that it handed in."""
+    """One scored dev trial, with its submitted answer."""
 
     task: str
     """The task's public digest."""
     kind: str
-    """The suffix of the file that was asked for; empty where none is known."""
+    """The suffix of the requested file; empty if unknown."""
     passed: bool
     files: dict[str, str] = {}
     plan: str = ""
 
 
 class Lesson(Value):
-    """What became of a kind of task."""
+    """The result for one kind of task."""
 
     kind: str
     trials: int
@@ -59,7 +59,7 @@ class Lesson(Value):
 def lessons(
     trials: Sequence[Solved], known: Vocabulary, skills: Sequence[Skill], provenance: Mapping[str, Any]
 ) -> tuple[Lesson, ...]:
-    """A lesson for every kind. ``skills``: those that are installed; ``provenance``: what is recorded of the sweep."""
+    """A lesson per kind. ``skills``: the installed ones; ``provenance``: data about the sweep to record."""
     kinds: defaultdict[str, list[Solved]] = defaultdict(list)
     for trial in trials:
         kinds[trial.kind].append(trial)
@@ -76,21 +76,21 @@ def _lesson(
         return Lesson(kind=kind, trials=len(trials), tasks=len(tasks), rate=rate, skill=skill, why=why)
 
     if not _KIND.fullmatch(kind):
-        return told("these tasks ask for no file of one known suffix")
+        return told("these tasks do not ask for a file of one known suffix")
     if len(trials) < LEAST_TRIALS or len(tasks) < LEAST_TASKS or rate <= LEAST_RATE:
         return told(f"needs {LEAST_TRIALS} trials of {LEAST_TASKS} tasks, more than {LEAST_RATE:.0%} of them passed")
     found = common([trial for trial in trials if trial.passed])
     kept = [line for line in found if not known.found(line)]
     if not kept:
-        return told("the passing answers have nothing in common that may be told")
+        return told("the passing answers have nothing in common that may be used")
     came = {**provenance, "trials": len(trials), "tasks": len(tasks), "rate": round(rate, 3)}
     skill = _version(kind, kept, skills, came)
-    left_out = f"{len(found) - len(kept)} lines held words of one task" if len(found) > len(kept) else ""
-    return told(left_out or ("" if skill else "what is installed says it already"), skill)
+    left_out = f"{len(found) - len(kept)} lines contained words of a single task" if len(found) > len(kept) else ""
+    return told(left_out or ("" if skill else "the installed skill already says it"), skill)
 
 
 def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Mapping[str, Any]) -> Skill | None:
-    """The next version of the skill for a kind, or its first; None where the installed one already says all that."""
+    """The first or next version of the skill for a kind; None if the installed one already says everything."""
     section = "\n".join((_HEADING, *(f"- {line}" for line in lines)))
     trigger = f"file:{kind}"
     before = next((one for one in skills if trigger in one.triggers), None)
@@ -107,9 +107,9 @@ def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Map
 
 
 def common(passed: Sequence[Solved]) -> list[str]:
-    """Sentences that hold for at least half of the passing answers, and in at least two tasks."""
+    """Sentences that are true of at least half of the passing answers and of at least two tasks."""
     said: defaultdict[str, list[str]] = defaultdict(list)
-    """Sentence → the task of each answer that it holds for."""
+    """Sentence → the tasks of the answers for which it is true."""
     for trial in passed:
         told = {plan_text(trial.plan)} - {""} if trial.plan else set()
         for path, text in trial.files.items():
@@ -124,7 +124,7 @@ def common(passed: Sequence[Solved]) -> list[str]:
 
 
 def _sentences(text: str) -> set[str]:
-    """What can be said of a Python file, in general words."""
+    """General sentences that are true of a Python file."""
     tree, found = parsed(text), set()
     for node in ast.walk(tree) if tree else ():
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else (

@@ -1,8 +1,8 @@
-"""Skills: short know-how for a trade, never for a task. A skill is a folder with ``SKILL.md``: front matter (name,
-description, triggers, version), then the text.
+"""Skills: short general know-how, never for a particular task. A skill is a folder with ``SKILL.md``: front matter
+(name, description, triggers, version), then the text.
 
-What triggers says whose text goes into a prompt; all of it keeps to one token budget, however many are installed.
-Learned ones (``hc-ray skills learn``) lie below the data root and replace shipped ones of their name."""
+Triggers decide which texts go into a prompt, together within one token budget, however many are installed. Learned
+skills (``hc-ray skills learn``) are in the data folder and replace shipped ones of the same name."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,28 +34,28 @@ class Skill(Value):
     """Regular expressions for the instruction, or ``file:SUFFIX`` for the suffix of a file that it names."""
     version: int = Field(1, ge=1)
     provenance: tuple[Mapping[str, Any], ...] = ()
-    """Of a learned one: for each version that was learned, from what."""
+    """For a learned skill: the source of each version."""
     body: str
     folder: str = Field("", exclude=True)
 
     @property
     def text(self) -> str:
-        """The whole of its ``SKILL.md``."""
+        """The content of its ``SKILL.md``."""
         front = self.model_dump(mode="json", exclude={"body"}, exclude_defaults=True) | {"version": self.version}
         return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=110)}---\n{self.body.strip()}\n"
 
 
 def learned_root() -> Path:
-    """Where learned skills are kept on this machine."""
+    """This machine's folder of learned skills."""
     return data_root() / "learned"
 
 
 def read_skill(folder: Path) -> Skill:
-    """The skill of a folder. Raises ``ConfigError`` for one that cannot be used, with the reason."""
+    """Read a skill. Raises ``ConfigError`` with the reason if it is invalid."""
     try:
         parts = _PARTS.match((folder / FILE).read_text(encoding="utf-8"))
         if parts is None:
-            raise ValueError("it must begin with front matter between two --- lines")
+            raise ValueError("it must start with front matter between two --- lines")
         skill = Skill(**yaml.safe_load(parts[1]), body=parts[2].strip(), folder=str(folder))
         for trigger in skill.triggers:
             re.compile(trigger)
@@ -65,7 +65,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def installed(roots: Sequence[Path] | None = None) -> tuple[Skill, ...]:
-    """Every skill, by name; a later root's replace those of their name in an earlier one."""
+    """All skills by name; those in later roots replace those of the same name in earlier ones."""
     found: dict[str, Skill] = {}
     for root in (SHIPPED, learned_root()) if roots is None else roots:
         for path in sorted(root.glob(f"*/{FILE}")):
@@ -75,7 +75,7 @@ def installed(roots: Sequence[Path] | None = None) -> tuple[Skill, ...]:
 
 
 def triggered(skills: Sequence[Skill], spec: Spec) -> tuple[Skill, ...]:
-    """The skills that an instruction calls for, those with the most triggers first."""
+    """The skills that an instruction triggers, those with the most matching triggers first."""
     suffixes = {_FILE + file.path.rpartition(".")[2].lower() for file in spec.files}
 
     def called(skill: Skill) -> int:
@@ -97,8 +97,8 @@ async def know_how(
     budget: int,
     plain: bool = False,
 ) -> str:
-    """What a prompt says of the skills, at most ``budget`` tokens: the texts of those that are called for, whole or not
-    at all. Before code a form may tell it as comments, unless it is ``plain``: their marks are counted."""
+    """The prompt text of the triggered skills, at most ``budget`` tokens; each is included whole or not at all. Unless
+    ``plain``, a completion prompt may show it as comments, whose marks count."""
     told: list[str] = []
 
     async def cost(texts: Sequence[str]) -> int:
@@ -112,8 +112,8 @@ async def know_how(
 
 
 def prompts_of(config: SolverConfig, role: RoleName = "solver") -> str:
-    """Digest of all that shapes a role's prompts besides the config: its templates, and of the solver, where they are
-    used, skills."""
+    """Digest of everything that shapes a role's prompts besides the config: its templates, and for a solver that uses
+    them, the skills."""
     templates = prompts_digest("tester" if role in TESTERS else role)
     if role != "solver" or not config.use_skills:
         return templates

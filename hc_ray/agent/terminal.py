@@ -1,5 +1,5 @@
-"""Performs a lineage's actions in its sandbox and says truly what came of them. Everything that goes wrong inside is
-text for the model; only machinery raises."""
+"""Performs a lineage's actions in its sandbox and reports their true results. Failures inside the sandbox become text
+for the model; only infrastructure failures raise."""
 
 import difflib
 import json
@@ -12,30 +12,30 @@ from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.value import Printed, Value
 
 PLACE = "/tmp/.terminal"
-"""Where a session keeps its state and the whole outputs: below /tmp, so that no submission holds them."""
+"""Folder of a session's state and full outputs, below /tmp so that no submission contains them."""
 _MOST = 64 << 20
-"""Bytes of output after which a command is stopped."""
+"""A command is stopped after this many bytes of output."""
 _GRACE = 15.0
-"""Seconds beyond a command's own limit until the sandbox ends it."""
+"""Seconds beyond a command's own limit before the sandbox ends it."""
 _LARGEST = 8 << 20
 _REPORT = 4 << 20
 _COMPARED = 20_000
-"""Lines of a file among which the nearest to a passage is looked for."""
+"""Lines of a file to search for the closest match of a passage."""
 
 
 class Limits(Value):
-    """What one action may take and show."""
+    """The limits of one action."""
 
     seconds: float = 60.0
-    """Time limit of a command that asks for none."""
+    """Default time limit of a command."""
     most_seconds: float = 900.0
-    """The longest limit that it may ask for."""
+    """The longest time limit that a command may request."""
     shown: int = 10_000
-    """Characters of an output that are shown; the whole lies in a file."""
+    """Characters of an output to show; the full output is in a file."""
 
 
 class Observation(Value):
-    """What came of an action."""
+    """The result of an action."""
 
     says: Printed
     failed: bool = False
@@ -47,11 +47,11 @@ class Terminal:
     def __init__(self, sandbox: Sandbox, limits: Limits) -> None:
         self.sandbox, self.limits = sandbox, limits
         self.cwd = self.known = sandbox.workdir
-        """Where the session is, and where the model knows it to be."""
+        """The session's working directory, and the one that the model has been told."""
         self._commands = 0
 
     async def perform(self, action: Action) -> Observation:
-        """Do it; ``submit`` is the loop's matter."""
+        """Perform an action, except ``submit``, which the loop handles."""
         try:
             if action.name == "sh":
                 return await self._command(action)
@@ -77,7 +77,7 @@ class Terminal:
             told = json.loads(done.stdout)
             return Observation(says=self._told(told, limit), failed=told["exit_code"] != 0)
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
-            # A command can end what runs it, and answer in its place.
+            # A command can end the program that runs it, and forge its report.
             how = f"past its time limit of {limit:g} s" if done.timed_out else "before it told what came of the command"
             says = f"What runs commands was ended {how}; the output is lost. {_tail(done.stderr)}"
             return Observation(says=says.strip(), failed=True)
@@ -122,7 +122,7 @@ class Terminal:
         except UnicodeDecodeError:
             return Observation(says=f"error: {path} is not UTF-8 text; change it with a command", failed=True)
         windows = "\r\n" in text and text.count("\n") == text.count("\r\n")
-        if windows:  # what a model sees of such a file shows no carriage return
+        if windows:  # the model does not see the carriage returns of such a file
             text = text.replace("\r\n", "\n")
         for number, (old, new) in enumerate(replacements(action.body), start=1):
             if old not in text:
@@ -136,30 +136,30 @@ class Terminal:
         return Observation(says=f"edited {self._shown(action, path)}")
 
     async def _put(self, path: str, text: str) -> None:
-        """Write a file as it is now called and permitted."""
+        """Write a file, keeping its links and permissions."""
         script = 'mkdir -p -- "${1%/*}/" && cat > "$1"' + (' && chmod a+x -- "$1"' if is_program(path, text) else "")
         done = await self._sh(script, path, text.encode())
         if done.exit_code != 0:
             raise ValueError(_tail(done.stderr) or f"{path} cannot be written")
 
     def _shown(self, action: Action, path: str) -> str:
-        """A path as the model wrote it; the whole path after it has left the working directory it began in."""
+        """A path as the model wrote it, or the full path if the working directory has changed."""
         return action.argument if self.cwd == self.sandbox.workdir else path
 
     async def _absolute(self, path: str) -> str:
-        """A path of an action: relative ones begin at the session's working directory, ``~`` at its user's home."""
+        """Resolve a path: relative ones from the session's working directory, ``~`` to its user's home."""
         if path == "~" or path.startswith("~/"):
             path = (await self._sh('printf %s "$HOME"')).stdout.decode() + path[1:]
         return posixpath.normpath(posixpath.join(self.cwd, path))
 
     async def _sh(self, script: str, path: str = "", stdin: bytes = b"") -> ExecResult:
-        """Run a script on a path as the session's user, so that a file is read and written as he may."""
+        """Run a script on a path as the session's user, with that user's permissions."""
         command = ["sh", "-c", script, "sh", path]
         return await self.sandbox.exec(command, timeout=_GRACE, stdin=stdin, output_limit=_LARGEST)
 
 
 def _nearest(old: str, text: str) -> str:
-    """The lines of a file that are most like a passage that it lacks."""
+    """The lines of a file that are most similar to a missing passage."""
     wanted, lines = old.splitlines(), text.splitlines()
     first = next((line for line in wanted if line.strip()), "")
     near = difflib.get_close_matches(first, lines, n=1, cutoff=0.6) if len(lines) < _COMPARED else []

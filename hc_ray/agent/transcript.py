@@ -1,6 +1,6 @@
-"""The message history of one lineage: it only grows, so that each prompt begins with the one before it and a server's
-prefix cache holds. Near the end of the context, old outputs are dropped in one go; where that is not enough, the model
-sums up its work and goes on from its notes. What is kept whatever happens: the task, and the last turns."""
+"""The message history of one lineage. It only grows, so that each prompt starts with the previous one and hits a
+server's prefix cache. Near the context's end, old outputs are dropped all at once; if that is not enough, the model
+summarises its work and continues from its notes. The task and the last turns are always kept."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -8,31 +8,31 @@ from itertools import chain
 from hc_ray.domain.prompt import Message, ToolCall
 
 KEPT_TURNS = 4
-"""Turns at the end that no compaction touches."""
+"""The most recent turns, which no compaction touches."""
 _FULL, _ROOM = 0.75, 0.5
-"""Shares of the context: compaction begins beyond the first and goes on down to the second."""
+"""Shares of the context: compaction starts above the first and continues down to the second."""
 _STUBBED = 400
-"""Characters from which an old output is worth dropping."""
+"""The least size in characters of an old output worth dropping."""
 _CHARACTERS_A_TOKEN = 3.2
-"""Where the server has not counted yet."""
+"""Characters per token before the server's first count."""
 _CUT = 0.95
-"""A prompt that goes on from another has more tokens; one with fewer than this share of them was cut."""
+"""A continued prompt has more tokens than the previous one; a count below this share of it shows that it was cut."""
 _LONGEST_TOKEN = 20
-"""Characters of a token, on average, that no tokenizer reaches."""
+"""More characters per token than any tokenizer reaches on average."""
 _STUB = "(The output of this step was left out to save context. Repeat the command if you need it.)"
 
 
 class Transcript:
-    """``room``: tokens that a prompt may have."""
+    """``room``: maximum tokens of a prompt."""
 
     def __init__(self, system: str, task: str, *, room: int) -> None:
         self.room = room
         self._system, self._task = system, task
         self._notes = ""
         self._turns: list[tuple[Message, ...]] = []
-        """Each an answer and what came of it: one ``user`` message, or a ``tool`` message a call."""
+        """Turns: an answer and its results, as one ``user`` message or one ``tool`` message per call."""
         self._counted: tuple[int, int] | None = None
-        """Tokens that the server counted for a prompt, and that prompt's characters."""
+        """The server's token count of a prompt, and that prompt's length in characters."""
         self._sent = ""
         self._extends = False
         self.compactions = 0
@@ -46,8 +46,7 @@ class Transcript:
         return (*opening, *chain(*self._turns))
 
     def ended_by(self, question: str) -> tuple[Message, ...]:
-        """The messages with a question of ours, if there is one, at the end of what was told last, so that roles
-        alternate."""
+        """The messages with a question, if any, appended to the last message, so that roles alternate."""
         *before, last = self.messages
         if not question:
             return (*before, last)
@@ -61,21 +60,21 @@ class Transcript:
         )
 
     def add_calls(self, answer: str, calls: Sequence[ToolCall], results: Sequence[str], observation: str) -> None:
-        """A turn of native tool calls. ``observation`` (what is left to spend) ends the last result."""
+        """Add a turn of native tool calls. ``observation`` (the remaining budget) is appended to the last result."""
         told = [Message(role="tool", content=result, tool_call_id=call.id)
                 for call, result in zip(calls, results, strict=True)]  # fmt: skip
         self._turns.append((Message(role="assistant", content=answer, tool_calls=tuple(calls)), *told))
         self.tell(observation)
 
     def tell(self, text: str) -> None:
-        """Add to the last thing that the model is told, such as what is found after it has submitted."""
+        """Append to the last message to the model, for example feedback after a submission."""
         *before, last = self._turns[-1]
         more = last.model_copy(update={"content": f"{last.content}\n\n{text}"})
         self._turns[-1] = (*before, more)
 
     def counted(self, tokens: int | None) -> bool:
-        """The server's own count of the prompt that was sent last; False where it shows that the server has cut the
-        prompt's beginning off, as some do in silence: there is less room then."""
+        """Take the server's token count of the last prompt; returns False, and reduces the room, if the count shows
+        that the server silently cut off the prompt's beginning."""
         if not tokens:
             return True
         before = self._counted[0] if self._counted and self._extends else 0
@@ -88,12 +87,12 @@ class Transcript:
 
     @property
     def shared_tokens(self) -> int | None:
-        """What the server counted for the prompt before, where the one that was sent last begins with all of it."""
+        """The server's token count of the previous prompt, if the last one starts with all of it."""
         return self._counted[0] if self._counted and self._extends else None
 
     def sent(self, more: int = 0) -> float:
-        """The prompt is sent now, with so many characters more at its end: the share of them all with which the one
-        before began."""
+        """Note that the prompt is sent, with ``more`` characters at its end; returns the share of its characters that
+        it has in common with the previous one."""
         text = _text(self.messages)
         before, self._sent = self._sent, text
         self._extends = bool(before) and text.startswith(before)
@@ -103,7 +102,7 @@ class Transcript:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the prompt has."""
+        """Estimated tokens of the prompt."""
         size = len(_text(self.messages))
         if self._counted is None:
             return int(size / _CHARACTERS_A_TOKEN)
@@ -116,7 +115,7 @@ class Transcript:
         return self.tokens > _FULL * self.room
 
     def drop_outputs(self) -> bool:
-        """Leave out the outputs of all turns but the last; whether there is room again."""
+        """Drop the outputs of all but the last turns; returns whether there is room again."""
         early = max(0, len(self._turns) - KEPT_TURNS)
         for i, (answer, *told) in enumerate(self._turns[:early]):
             kept = [one if len(one.whole) < _STUBBED else one.model_copy(update={"content": _STUB}) for one in told]
@@ -125,7 +124,7 @@ class Transcript:
         return self.tokens <= _ROOM * self.room
 
     def summarised(self, notes: str) -> bool:
-        """Put the model's notes in the place of all turns but the last; whether there is room again."""
+        """Replace all but the last turns by the model's notes; returns whether there is room again."""
         self._notes = notes.strip()
         del self._turns[: max(0, len(self._turns) - KEPT_TURNS)]
         while self.tokens > _FULL * self.room and len(self._turns) > 1:

@@ -1,4 +1,4 @@
-"""The state of a workspace: what differs from the task's image, as bytes to hand in and as text to compare."""
+"""The state of a workspace: its difference to the task's image, as bytes to submit and as text to compare."""
 
 import asyncio
 import hashlib
@@ -11,23 +11,23 @@ from hc_ray.domain.ports import Difference, Sandbox
 from hc_ray.domain.value import Shown, Value
 
 _USUAL = frozenset({0o644, 0o664, 0o755, 0o775})
-"""Rights that say nothing but whether a file may be run."""
+"""Usual permissions, which tell nothing but whether a file is executable."""
 RIGHTS = " (rights)"
-"""Ends the name under which ``State.files`` tells the rights and owner of a text."""
+"""Suffix of the key under which ``State.files`` describes a text file's permissions and owner."""
 
 
 class State(Value):
-    """A workspace as it lies."""
+    """The current state of a workspace."""
 
     difference: Difference
-    """Without what Python caches: it says nothing, and differs every time."""
+    """Without Python's caches, which mean nothing and differ every time."""
     files: dict[Shown, Shown] = {}
-    """What differs, by path (relative to the workdir where it lies there): the text of files that are text, and in
-    words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, rights, owners."""
+    """Differences by path (relative if below the workdir): the content of text files, and descriptions (``NO_TEXT``) of
+    everything else: binary files, links, empty folders, removed paths, permissions, owners."""
 
 
 async def state_of(sandbox: Sandbox) -> State:
-    """The workspace as it lies now. Raises ``ValueError`` where it holds more than a submission may."""
+    """The current state of a sandbox's workspace. Raises ``ValueError`` if it is too large for a submission."""
     return await asyncio.to_thread(_state, (await sandbox.difference()).tar, sandbox.workdir.rstrip("/") + "/")
 
 
@@ -40,7 +40,7 @@ def _state(tar: bytes, folder: str) -> State:
 
 
 def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The texts of a difference, and in words whatever else it holds."""
+    """The text files of a difference, and descriptions of everything else."""
     texts: dict[str, str] = {}
     odd = dict.fromkeys(deleted, f"{NO_TEXT}removed)")
     filled = {"/"}
@@ -49,7 +49,7 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
         while above not in filled:
             filled.add(above)
             above = posixpath.dirname(above)
-    # Where all of it belongs to one user, that is who works here.
+    # If everything belongs to one user, that is the working user.
     several = len({one.owner for one in members if one.path not in filled}) > 1
     for one in members:
         owner = f", owner {one.owner[0]}:{one.owner[1]}" if several and any(one.owner) else ""
@@ -75,8 +75,7 @@ def _rights(one: Member) -> str:
 
 
 def _text(one: Member) -> str | None:
-    """A file's text; None where it is none, could be taken for the words that stand for what is none, or belongs to a
-    name that is no text."""
+    """A file's text; None if it is not text, could be mistaken for a description, or has a name that is not text."""
     try:
         text = one.data.decode()
         one.path.encode()

@@ -1,1 +1,1 @@
-"""Values, ports, configuration and errors. No library but pydantic, no input or output; everything may import it."""
+"""Values, ports, configuration and errors. No library but pydantic, no I/O; everything may import it."""

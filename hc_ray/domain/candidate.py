@@ -1,4 +1,4 @@
-"""Attempted end states of a workspace, and the one that is handed in."""
+"""Candidates (attempted end states of a workspace), and the submission."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 from hc_ray.domain.value import Shown, Value
 
 NO_TEXT = "(no text: "
-"""How an entry of ``Candidate.files`` begins that says in words what lies at a path where that is no text."""
+"""Prefix of an entry of ``Candidate.files`` that describes something other than a text file."""
 
 
 class Candidate(Value):
-    """One attempt. Its files are the whole change against the state it was forked from."""
+    """One attempt. Its files are all changes to the state that it was forked from."""
 
     id: str
     """``c<round>.<slot>``: the order in which decisions look at candidates."""
@@ -22,53 +22,53 @@ class Candidate(Value):
     parent: str | None = None
     lineage: int = 0
     repairs: int = 0
-    """How many repairs lie between this candidate and the root of its lineage."""
+    """Number of repairs between the root of its lineage and this candidate."""
     seed: int
     temperature: float
     form: str
     plan: str
     files: dict[Shown, Shown] = {}
-    """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file. What a candidate
-    with tools made that is no text (binary files, links, empty folders, removed paths) is told in words, so that equal
-    files are equal candidates; what was run and handed in is the thing itself."""
+    """Path (relative to the workdir, or absolute) → text. Empty if the answer had no usable file. Results that are not
+    text (binary files, links, empty folders, removed paths) are described in words, so that equal files mean equal
+    candidates; tests and submissions use the real ones."""
     malformed: str | None = None
-    """Why the answer gave no file; None when it did."""
+    """Why the answer has no file; None if it has."""
     digest: str = ""
-    """SHA-256 over the normal form of ``files``: equal digests are the same candidate."""
+    """SHA-256 over the normalised ``files``: equal digests mean equal candidates."""
     duplicate_of: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
     engine_seconds: float = 0.0
     finish_reason: str | None = None
     turns: int = 1
-    """Answers of its lineage up to it."""
+    """Answers of its lineage up to this candidate."""
 
     @property
     def all_text(self) -> bool:
-        """Whether ``files`` hold all that it is."""
+        """Whether ``files`` are all text, and thus the whole candidate."""
         return not any(text.startswith(NO_TEXT) for text in self.files.values())
 
 
 class Submission(Value):
-    """What leaves a trial for the verifier. It holds no score and no self-test outcome."""
+    """What a trial hands to the verifier, without any score or self-test outcome."""
 
     id: str
     trial: str
     """The trial's full key."""
     task_digest: str
     tar: bytes
-    """The difference to the task's image: a tar of changed paths (absolute, without the leading slash), with
-    ``candidate.DELETED`` as its first member when paths were removed."""
+    """The difference to the task's image: a tar of changed paths (absolute, without the leading slash), whose first
+    member is ``candidate.DELETED`` if paths were removed."""
     digest: str
     """SHA-256 of ``tar``."""
     living: str | None = None
-    """Shared grading: the ticket of the sandbox in which the candidate still lives."""
+    """Shared grading: the ticket of the candidate's live sandbox."""
     ended: str = ""
-    """Of the reference solution: how its script ended."""
+    """For the reference solution: how its script ended."""
 
     @classmethod
     def of(cls, tar: bytes, **named: Any) -> "Submission":
-        """A submission of this tar."""
+        """A submission with this tar and its digest."""
         return cls(tar=tar, digest=sha256(tar).hexdigest(), **named)
 
 
@@ -77,13 +77,13 @@ DELETED = ".hc-ray-deleted.json"
 
 
 def is_program(path: str, text: str) -> bool:
-    """Whether a file of a candidate is written executable: a script that says who runs it, or a shell script."""
+    """Whether a candidate's file becomes executable: a script with a shebang line, or a shell script."""
     return text.startswith("#!") or path.endswith((".sh", ".bash"))
 
 
 def in_lines(told: Mapping[str, str], most: int) -> list[str]:
-    """What differs, path → its line, in order: the workspace, then what lies elsewhere (full paths), of which only a
-    quarter of ``most`` lines is told. Where that is too much, folders stand for what they hold, the fullest first."""
+    """Format differences (path → line): first the workspace, then other places (full paths), which get at most a
+    quarter of ``most`` lines. If there are too many, folders replace their content, the fullest first."""
     inside = [path for path in told if not path.startswith("/")]
     outside = [path for path in told if path.startswith("/")]
     lines = []
@@ -94,7 +94,7 @@ def in_lines(told: Mapping[str, str], most: int) -> list[str]:
 
 
 def _folded(top: str, paths: Sequence[str], most: int) -> dict[str, int]:
-    """Paths below a folder, and folders (with a slash at their end) that stand for several, with their number."""
+    """Path → number of entries: single paths below a folder, and folders (ending in a slash) that replace several."""
     left = [(len(paths), top, paths)]
     kept: dict[str, int] = {}
     while left:

@@ -1,4 +1,4 @@
-"""Every setting of hc-ray, with its default and its description: one YAML file is one ``SweepConfig``."""
+"""All settings of hc-ray, with defaults and descriptions: one YAML file is one ``SweepConfig``."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -24,7 +24,7 @@ SelectorName = Annotated[Literal["max_pass", "codet", "mbr", "posterior"], WrapV
 SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
-"""The roles of testers that write one suite together."""
+"""The roles of the testers that together write one suite."""
 Form = Literal["chat", "completion"]
 
 
@@ -135,8 +135,8 @@ class BudgetConfig(DescribedValue):
     """What a trial may cost."""
 
     tokens: int = Field(6000, ge=1)
-    """Token budget of a trial, prompt and completion tokens as the engine counts them; of a lineage's prompts only what
-    goes beyond the prompt before. It bounds ``hc`` (including its suite) and ``best_of_n`` alike."""
+    """Token budget of a trial, prompt plus completion tokens as the engine counts them; of a lineage's prompts only
+    what goes beyond the previous prompt. It bounds ``hc`` (including its suite) and ``best_of_n`` alike."""
     lineage_tokens: int | None = Field(None, ge=1)
     """Token budget of one lineage (``agent_style: loop``), the same for every agent; None: a quarter of ``tokens``."""
     timeout_multiplier: float = Field(1.0, gt=0)
@@ -158,16 +158,16 @@ class RetryConfig(Value):
 
 
 SeedsPerLook = Annotated[int, Field(ge=1, le=50)]
-"""Five looks of them stay apart from the seeds of other parts of a generation (``climb.generation``)."""
+"""Bounded so that five looks never reach the seeds of a generation's other parts (``climb.generation``)."""
 
 
 class ClimbSettings(Value):
-    """What a climb declares before its first trial."""
+    """The terms that a climb declares before its first trial."""
 
     generations: int = Field(20, ge=1, le=900)
-    """Generations at most; in each, every proposer suggests one change."""
+    """Maximum number of generations; in each, every proposer suggests one change."""
     tokens: int = Field(5_000_000, ge=1)
-    """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
+    """Token budget of the whole climb, including control, confirmations and the meta-reasoner."""
     looks: tuple[SeedsPerLook, ...] = Field((1, 1), min_length=1, max_length=5)
     """Seeds per task that each look of a race adds."""
     confirm: tuple[SeedsPerLook, ...] = Field((2, 4), min_length=1, max_length=5)
@@ -175,15 +175,15 @@ class ClimbSettings(Value):
     race_alpha: float = Field(0.15, gt=0, le=0.5)
     """One-sided level of a race, all its looks together."""
     alpha: float = Field(0.1, gt=0, le=0.5)
-    """Bound of the chance to accept anything from an incumbent that no change beats in passes or in tokens."""
+    """Upper bound of the chance to accept any change if none beats the incumbent in passes or tokens."""
     confirmations: int = Field(4, ge=1)
-    """Confirmations that may fail before the next acceptance: they share ``alpha``, and the climb ends with the last of
-    them."""
+    """How many confirmations may fail before the next acceptance: they share ``alpha``, and the last one ends the
+    climb."""
     patience: int = Field(3, ge=1)
-    """After so many generations without an acceptance changes may be twice as large, after twice as many three
-    times."""
+    """After this many generations without an acceptance, changes may be twice as large; after twice as many, three
+    times as large."""
     seed: int = Field(0, ge=0)
-    """Of the trials' seeds and of the proposers."""
+    """Random seed from which the trials' seeds and the proposers' choices derive."""
 
 
 class SweepConfig(BaseModel):
@@ -205,7 +205,7 @@ class SweepConfig(BaseModel):
     limit: int | None = Field(None, ge=1)
     """Run at most this many tasks."""
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
-    """Agents that attempt every task; ``module:Class`` names one of your own (docs/python.md)."""
+    """Agents that attempt every task; ``module:Class`` names your own (docs/python.md)."""
     seeds: int = Field(1, ge=1, le=10_000)
     """Trials per task, agent and config, with seeds 0 to n − 1."""
     configs: tuple[dict[str, Any], ...] = ()
@@ -221,26 +221,26 @@ class SweepConfig(BaseModel):
     roles: dict[RoleName, EngineConfig] = {}
     """Separate engines for single roles. ``tester`` may be a list, whose engines all write tests for the same suite."""
     search: Literal["sweep", "climb"] = "sweep"
-    """What ``hc-ray sweep`` runs: these settings, or a climb that begins at them, as ``hc-ray climb`` does."""
+    """What ``hc-ray sweep`` runs: these settings, or a climb that starts from them, as ``hc-ray climb`` does."""
     climb: ClimbSettings | None = None
-    """Terms of a climb; None: its defaults."""
+    """Terms of a climb; None: the defaults."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the images of at least as many tasks
     as bubblewrap takes, else bubblewrap; the plan names the reason."""
     grading: Literal["isolated", "shared"] = "isolated"
-    """``isolated``: grade in a fresh sandbox from the task's image with the submission applied, unless a task asks for
+    """``isolated``: grade in a fresh sandbox of the task's image with the submission applied, unless the task asks for
     another mode. ``shared`` (Harbor's default): grade in the candidate's own running sandbox, except for tasks whose
-    verifier has an image of its own; needs Docker."""
+    verifier has its own image; needs Docker."""
     pass_threshold: float = Field(1.0, gt=0, le=1)
     """Minimum reward of a pass. Below 1, a partial reward passes only if the tests' own counts confirm it."""
     network: Literal["mention", "task"] = "mention"
-    """Network policy. ``mention``: a network only where task.toml declares one; ``task``: Harbor's default (public)."""
+    """Network policy. ``mention``: a network only if task.toml declares one; ``task``: Harbor's default (public)."""
     retries: RetryConfig = RetryConfig()
     """Retries after failures outside the sandboxes."""
     concurrency: int | None = Field(None, ge=1)
     """Trials to run at the same time; None: as many as the engine and the sandboxes can use."""
     sandbox_slots: int | None = Field(None, ge=1)
-    """Maximum number of busy sandboxes per node; None: one per core, minus one core where an engine shares the node."""
+    """Maximum number of busy sandboxes per node; None: one per core, minus one core if an engine shares the node."""
     out: str | None = None
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
     mlflow_uri: str | None = None
@@ -259,7 +259,7 @@ class SweepConfig(BaseModel):
     @field_validator("roles", mode="before")
     @classmethod
     def _lists_testers(cls, roles: Any) -> Any:
-        """A list of testers takes the testers' places in turn."""
+        """Turn a list of testers into the tester roles, in order."""
         listed = roles.get("tester") if isinstance(roles, dict) else None
         if not isinstance(listed, list | tuple):
             return roles

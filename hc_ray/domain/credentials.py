@@ -1,6 +1,7 @@
-"""Secrets of the environment: how they are recognised, kept out of child processes and taken out of texts.
+"""Secrets in the environment: recognises them, keeps them out of child processes, and removes them from texts.
 
-A name of which a word is ``KEY``, ``TOKEN``, ``SECRET`` or the like names a secret. Nothing here keeps a value."""
+A variable names a secret if one word of its name is ``KEY``, ``TOKEN``, ``SECRET`` or the like. Nothing here stores a
+value."""
 
 import json
 import os
@@ -11,14 +12,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 HIDDEN = "***"
 SHORT = 8
-"""Values of fewer characters are taken for settings (``true``, ``token``), and are not looked for in texts."""
+"""Shorter values count as settings (``true``, ``token``) and are not removed from texts."""
 
 _WORDS = frozenset(
     {"KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE"}
     | {"CREDENTIAL", "CREDENTIALS", "AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "PAT", "PRIVATE", "SIGNATURE", "SIG"}
 )
 _PLACES = frozenset({"PATH", "FILE", "DIR", "FOLDER", "SOCK", "SOCKET", "MODE"})
-"""A name that ends so says where a secret lies, or how it is used."""
+"""Endings of names that state a secret's location or use, not its value."""
 _STORES = ("AWS_", "AZURE_", "GOOGLE_", "MLFLOW_TRACKING_")
 _QUERY = re.compile(r"(?i)([?&][\w.-]*(?:key|token|secret|password|passwd|signature|sig)[\w.-]*=)[^&\s\"'<>]+")
 _USER = re.compile(r"(?<=://)[^/\s@\"'<>]+@")
@@ -32,8 +33,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_values(*, named: Collection[str] = ()) -> tuple[str, ...]:
-    """The values in this process's environment that must stand in no text, longest first: of secret names, of ``named``
-    ones, and passwords inside URLs."""
+    """The values in this process's environment that must not appear in texts, longest first: those of secret names and
+    of ``named`` ones, and passwords in URLs."""
     found = set()
     for name, value in os.environ.items():
         if name in named or (is_secret_name(name) and not _is_place(value)):
@@ -55,7 +56,7 @@ def _password(url: str) -> str:
 
 
 def without_secrets() -> dict[str, str]:
-    """An environment for a child process that needs no key: secret names are left out, URLs lose their user part."""
+    """An environment for a child process that needs no keys: without secrets, and with URLs without their user part."""
     return {
         name: _USER.sub("", value) if "://" in value else value
         for name, value in os.environ.items()
@@ -64,7 +65,7 @@ def without_secrets() -> dict[str, str]:
 
 
 def forget_secrets() -> None:
-    """Take every secret out of this process's environment: nothing that it starts from now on inherits one."""
+    """Remove every secret from this process's environment, so that its future children inherit none."""
     kept = without_secrets()
     for name in os.environ.keys() - kept.keys():
         del os.environ[name]
@@ -72,12 +73,13 @@ def forget_secrets() -> None:
 
 
 def of_stores() -> list[str]:
-    """The names, in this process's environment, of what says how object stores and tracking servers are reached."""
+    """Names of the variables in this process's environment that configure access to object stores and tracking
+    servers."""
     return [name for name in os.environ if name.startswith(_STORES)]
 
 
 def replace(values: Mapping[str, str | None]) -> None:
-    """Give this process's environment exactly these values; None takes a name out of it."""
+    """Set variables of this process's environment; None removes a variable."""
     for name, value in values.items():
         os.environ.pop(name, None)
         if value is not None:
@@ -85,7 +87,7 @@ def replace(values: Mapping[str, str | None]) -> None:
 
 
 def scrub(text: str) -> str:
-    """A text without this process's secrets, without the user part and the keys of URLs, and without bearer tokens."""
+    """Remove this process's secrets, user parts and keys in URLs, and bearer tokens from a text."""
     for value in secret_values():
         if value in text:
             text = text.replace(value, HIDDEN)
@@ -94,10 +96,10 @@ def scrub(text: str) -> str:
 
 
 class Censor:
-    """Takes this process's secrets out of what is about to be written. What holds none comes back as it is."""
+    """Removes this process's secrets from data to be written; returns data without secrets unchanged."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        """``values`` as of ``secret_values``; they are looked for as they are and as JSON writes them."""
+        """``values``: the result of ``secret_values``; searches for them as they are and as JSON encodes them."""
         spelled = {spelling for value in values for spelling in (value, json.dumps(value)[1:-1])}
         self._values = tuple(sorted((spelling.encode() for spelling in spelled), key=len, reverse=True))
 
@@ -109,14 +111,13 @@ class Censor:
 
 
 def url_fault(url: str) -> str | None:
-    """Why a URL may not stand in a config, which is stored and shown; None where it may. The answer repeats nothing of
-    it."""
+    """Why a URL must not be in a config, which is stored and shown; None if it may. Never quotes the URL."""
     try:
         parts = urlsplit(url)
         if parts.password or (parts.username and parts.scheme in {"http", "https"}):
-            return "holds a user name or password, which would be stored with the sweep"
+            return "contains a user name or password, which would be stored with the sweep"
     except ValueError:
-        return "is no URL"
+        return "is not a valid URL"
     if any(is_secret_name(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
-        return "holds a key in its query, which would be stored with the sweep"
+        return "contains a key in its query, which would be stored with the sweep"
     return None

@@ -26,60 +26,60 @@ class Sampling(Value):
 
 
 ANTHROPIC_URL, ANTHROPIC_KEY = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
-"""Where an ``anthropic`` engine is asked, and the variable that holds its key, unless the config says otherwise."""
+"""Default URL of an ``anthropic`` engine, and default variable with its key."""
 PRESETS = ("vllm", "sglang", "llama-server")
 """Servers whose options hc-ray knows."""
 
 
 class EngineConfig(Value):
-    """One inference server, or several replicas of it."""
+    """One inference server, or several replicas."""
 
     kind: Literal["embedded", "openai", "server", "anthropic", "scripted"] = "embedded"
-    """``embedded``: xllamacpp on this machine; ``openai``: any OpenAI-compatible server that is up; ``server``: one
-    that hc-ray starts with ``command``; ``anthropic``: Claude by the Messages API; ``scripted``: a Python function
-    that answers prompts."""
+    """``embedded``: xllamacpp on this machine; ``openai``: any running OpenAI-compatible server; ``server``: one that
+    hc-ray starts with ``command``; ``anthropic``: Claude by the Messages API; ``scripted``: a Python function that
+    answers prompts."""
     model: str = "smollm2-135m-instruct"
     """A catalogue name, the path of a GGUF file, or the server's name for the model."""
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
-    """For ``embedded``: SHA-256 that the weights must have on every node; None: the one found where the sweep is
-    planned."""
+    """For ``embedded``: SHA-256 that the weights must have on every node; None: that of the planning machine's
+    weights."""
     base_url: str | None = None
     """For ``openai``: the server's URL, up to and including ``/v1``; for ``anthropic``: None is Anthropic's own."""
     base_urls: tuple[str, ...] = ()
-    """For ``openai``: instead of ``base_url``, the URLs of several servers of the same model, a replica each."""
+    """For ``openai``: instead of ``base_url``, the URLs of several servers of the same model, one per replica."""
     command: str | None = None
-    """For ``server``: the program and its options. For a program called ``vllm``, ``sglang`` or ``llama-server``, by
-    name or by path, hc-ray adds the model, the address and the like. Any other command names the places of ``{host}``
-    and ``{port}``, and of ``{model}``, ``{context_tokens}``, ``{parallel}`` and ``{gpus}`` where it needs them; it
-    finds its key in HC_RAY_ENGINE_KEY. ``env NAME=VALUE`` may stand before either."""
+    """For ``server``: the program and its options. If the program is ``vllm``, ``sglang`` or ``llama-server``, by name
+    or path, hc-ray adds the model, the address and the like. Any other command must contain ``{host}`` and ``{port}``,
+    and may contain ``{model}``, ``{context_tokens}``, ``{parallel}`` and ``{gpus}``; it gets its key in
+    HC_RAY_ENGINE_KEY. Either may start with ``env NAME=VALUE``."""
     gpus: int | None = Field(None, ge=0)
-    """For ``server``: GPUs of each server, over which it spreads the model; None: 1 for ``vllm`` and ``sglang``, else
-    0."""
+    """For ``server``: number of GPUs per server, over which it spreads the model; None: 1 for ``vllm`` and ``sglang``,
+    else 0."""
     start_sec: float = Field(900.0, gt=0)
-    """For ``server``: seconds that it may take until it is ready."""
+    """For ``server``: seconds until it must be ready."""
     api_key_env: str | None = None
     """For ``openai`` and ``anthropic``: name of the environment variable that holds the API key."""
     script: str | None = None
     """For ``scripted``: ``module:function`` with the signature ``(prompt) -> str``."""
     request_sec: float | None = Field(None, gt=0)
-    """Time limit of one request, including its retries; None: by the speed that ``hc-ray engine bench`` measured here,
-    at least 600 seconds."""
+    """Time limit in seconds of one request, including its retries; None: from the speed that ``hc-ray engine bench``
+    measured here, at least 600."""
     replicas: int = Field(1, ge=1)
-    """Number of servers of this engine on the cluster; with ``base_urls`` as many as these."""
+    """Number of servers of this engine on the cluster; with ``base_urls``, the number of URLs."""
     parallel: int = Field(16, ge=1)
-    """Parallel requests per replica; where it is not set, as many as ``hc-ray engine bench`` found to pay off here."""
+    """Parallel requests per replica; if not set, the number that ``hc-ray engine bench`` found to pay off here."""
     threads: int | None = None
     """Threads of an embedded engine; None: one per core. A small model runs on several servers, which share them."""
     context_tokens: int | None = Field(None, ge=256)
-    """Context length of one request in tokens; None: what the server says, 2,048 for ``embedded``, 16,384 for
-    ``server`` or what a catalogue model has."""
+    """Context length of one request in tokens; None: what the server reports, 2,048 for ``embedded``, 16,384 for
+    ``server`` or the catalogue model's own."""
     sampling: Sampling | None = None
     """Sampling parameters; None: those of the model's profile."""
 
     @model_validator(mode="before")
     @classmethod
     def _is_a_server(cls, data: Any) -> Any:
-        """A URL alone means a server behind it, a command one to start; several URLs are as many replicas."""
+        """Infer the kind from a URL or command, and the number of replicas from the URLs."""
         if not isinstance(data, dict):
             return data
         urls = data.get("base_urls") or ()
@@ -130,37 +130,37 @@ class EngineConfig(Value):
 
     @property
     def remote(self) -> bool:
-        """Its server is somebody else's: it is up, and what it can do is seen by asking."""
+        """Whether its server is external: already running, with capabilities that must be probed."""
         return self.kind in ("openai", "anthropic")
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Of a remote engine: its servers, one a replica."""
+        """The URLs of a remote engine's servers, one per replica."""
         return self.base_urls or ((self.base_url,) if self.base_url else ())
 
     @property
     def program(self) -> str:
-        """The name of what ``command`` starts; empty where there is none."""
+        """The name of the program that ``command`` starts; empty if there is none."""
         return PurePath(program_of(shlex.split(self.command or ""))).name
 
     @property
     def preset(self) -> str | None:
-        """The program, where hc-ray adds the options that it needs."""
+        """The program if hc-ray knows its options, else None."""
         return self.program if self.program in PRESETS and "{port}" not in (self.command or "") else None
 
     @property
     def num_gpus(self) -> int:
-        """GPUs that each replica takes of its node."""
+        """GPUs that each replica takes on its node."""
         if self.kind != "server":
             return 0
         return self.gpus if self.gpus is not None else int(self.preset in ("vllm", "sglang"))
 
     @property
     def label(self) -> str:
-        """The model's name for a reader: never a path of this machine."""
+        """The model's name for display, never a path of this machine."""
         return (self.script or "no script") if self.kind == "scripted" else self.model.rsplit("/", 1)[-1]
 
 
 def program_of(words: list[str]) -> str:
-    """The program of a command that may begin with ``env NAME=VALUE``; empty where there is none."""
+    """The program of a command that may start with ``env NAME=VALUE``; empty if there is none."""
     return next((word for word in words if word != "env" and not re.match(r"[A-Za-z_]\w*=", word)), "")

@@ -1,15 +1,15 @@
-"""Every exception of hc-ray. The type says where a failure lies; a failed candidate is a result and raises nothing."""
+"""All exceptions of hc-ray. The type says where the failure lies; a failed candidate is a result, not an exception."""
 
 
 class HcRayError(Exception):
-    """Root of the tree. Subclasses take one message, so that they survive pickling between processes."""
+    """Base of all exceptions. Subclasses take a single message, so that they survive pickling between processes."""
 
     where: str = ""
-    """The post of the sweep that failed (``driver.crew.posts``), where whoever raised it knows."""
+    """Name of the post that failed (``driver.crew.posts``), if known."""
 
 
 class UserError(HcRayError):
-    """The user's input cannot be used: exit code 2, no traceback. The message says in one or two lines what is wrong,
+    """The user's input is invalid: exit code 2, no traceback. The message says in one or two lines what is wrong,
     where, and what to do."""
 
 
@@ -34,7 +34,7 @@ class PlatformError(UserError):
 
 
 class InfrastructureError(HcRayError):
-    """A failure seen outside the sandbox; the trial it hits is unscored."""
+    """A failure outside the sandbox; the trial that it hits is unscored."""
 
 
 class EngineError(InfrastructureError):
@@ -42,11 +42,11 @@ class EngineError(InfrastructureError):
 
 
 class SandboxError(InfrastructureError):
-    """The sandbox's machinery failed (not the code that ran in it)."""
+    """The sandbox itself failed (not the code that ran in it)."""
 
 
 class VerifierError(InfrastructureError):
-    """The verifier's machinery failed."""
+    """The verifier itself failed."""
 
 
 class ControlError(VerifierError):

@@ -1,4 +1,4 @@
-"""Typed events of a sweep: one stream that the display, the journal and the metrics share.
+"""Typed events of a sweep: one stream shared by display, journal and metrics.
 
 Nothing in an event derives from hidden tests, except ``verdict.passed``."""
 
@@ -13,7 +13,7 @@ class _Event(Value):
     trial: str = ""
     """The trial's name (``<task>__<key8>``); empty for the sweep itself."""
     at: float = 0.0
-    """Seconds since the epoch, set by whoever records it."""
+    """Seconds since the epoch, set by the recorder."""
 
 
 class TrialStart(_Event):
@@ -22,7 +22,7 @@ class TrialStart(_Event):
     agent: str
     seed: int
     config: str = ""
-    """The config's name; empty for the only one of a sweep."""
+    """The config's name; empty if the sweep has only one config."""
 
 
 class TestgenProgress(_Event):
@@ -41,7 +41,7 @@ class TurnStart(_Event):
 
 
 class Action(_Event):
-    """Something the trial did or decided, with what it decided on: the journal replays from these."""
+    """An action or decision of the trial, with its inputs, from which the journal can be replayed."""
 
     type: Literal["action"] = "action"
     name: str
@@ -86,39 +86,39 @@ class ErrorEvent(_Event):
 
 
 Waited = Literal["sandbox", "verdict", "decision", "requests", "trials"]
-"""What a free slot of an engine waits for: trials that run tests or commands, trials that wait for a verdict, hc-ray's
-own decisions; for more requests, where every trial has one with an engine; for trials, where there are none."""
+"""What a free engine slot waits for: trials that run tests or commands, trials that wait for a verdict, or hc-ray's own
+decisions; more requests, if every trial has one with an engine; or trials, if there are none."""
 
 
 class EngineUse(_Event):
-    """What became of an engine's slots during the last ``seconds``, and what it answered."""
+    """Use of an engine's slots during the last ``seconds``, and the tokens of its answers."""
 
     type: Literal["engine_use"] = "engine_use"
     engine: str
     slots: int
     seconds: float
     busy: float
-    """Seconds of slots with a request."""
+    """Slot-seconds with a request."""
     queued: float
-    """Seconds of requests that waited for a slot."""
+    """Request-seconds spent waiting for a slot."""
     waited: dict[Waited, float] = {}
-    """Seconds of free slots, by what they waited for."""
+    """Cause → free slot-seconds."""
     requests: int
     prompt_tokens: int
     cached_tokens: int
-    """Of the prompts' tokens those that the server says it had in its cache."""
+    """Prompt tokens that the server reports as cached."""
     completion_tokens: int
     reused: int = 0
-    """Requests of trials that did not reach the engine: each got the answer to an earlier one that was equal."""
+    """Requests that did not reach the engine because each reused the answer to an equal one."""
     reused_tokens: int = 0
-    """Tokens of their prompts and answers, in none of the counts above."""
+    """Prompt and completion tokens of these, which no count above includes."""
     across: tuple[tuple[float, float, int, int], ...] = ()
-    """Of the answers counted here those that began earlier: how many seconds before the end of this time they came, how
-    many they took, tokens of their prompts beyond the cache, and their own."""
+    """Answers counted here whose requests began earlier: (arrival in seconds before the end of this period, duration,
+    uncached prompt tokens, completion tokens)."""
 
 
 class PostState(_Event):
-    """An actor of the sweep was put to work, rests after a fault, or is gone."""
+    """An actor of the sweep started work, rests after a fault, or is gone."""
 
     type: Literal["post_state"] = "post_state"
     kind: str
@@ -127,13 +127,13 @@ class PostState(_Event):
     """The host's name."""
     state: Literal["starting", "ready", "resting", "spent", "gone"]
     number: int = 0
-    """Of an engine's replicas, from 0."""
+    """Index of an engine's replica, from 0."""
     slots: int = 0
     why: str = ""
 
 
 class SlotUse(_Event):
-    """What became of a node's slots during the last ``seconds``."""
+    """Use of a node's slots during the last ``seconds``."""
 
     type: Literal["slot_use"] = "slot_use"
     kind: str
@@ -141,20 +141,20 @@ class SlotUse(_Event):
     node: str
     seconds: float
     busy: float
-    """Seconds of slots in use."""
+    """Slot-seconds in use."""
     queued: float
-    """Seconds of commands or gradings that waited for a slot."""
+    """Seconds that commands or gradings spent waiting for a slot."""
 
 
 OWN = ("driver", "actor ")
-"""Kinds of processes that are hc-ray's own begin like this."""
+"""Prefix of the kinds of hc-ray's own processes."""
 RAY_INSIDE = "Ray within hc-ray's processes"
-"""What Ray's own threads use in the driver and in actors. Most of it is its look for signals, a hundred times a second
-in each actor's first thread, in which nothing else runs once it is there (``CoreWorker::RunTaskExecutionLoop``)."""
+"""CPU use of Ray's own threads in the driver and in actors. Most of it is polling for signals, a hundred times a second
+in each actor's otherwise idle first thread (``CoreWorker::RunTaskExecutionLoop``)."""
 
 
 class ProcessorUse(_Event):
-    """Processor seconds of the driver's machine during the last ``seconds``, by what its processes are."""
+    """CPU seconds on the driver's machine during the last ``seconds``, by kind of process."""
 
     type: Literal["processor_use"] = "processor_use"
     seconds: float

@@ -1,5 +1,5 @@
-"""What is done in a fork of a sandbox that nobody needs afterwards, told beforehand: a sandbox behind a process's
-boundary does all of it within one call."""
+"""Steps to take in a temporary fork of a sandbox, declared beforehand, so that a sandbox in another process can do them
+in one call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ForkStep(Protocol[T_co]):
-    """One call to a sandbox, and what comes of it; it means and raises what the call of the same name does."""
+    """One call to a sandbox, with the result and exceptions of the method of the same name."""
 
     async def on(self, sandbox: Sandbox) -> T_co: ...
 
@@ -27,14 +27,14 @@ class Put(Value):
 
 
 def texts_put(files: Mapping[str, str]) -> list[Put]:
-    """What writes a candidate's texts, those that are programs so that they may be run."""
+    """Steps that write a candidate's text files, programs with execute permission."""
     programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
     others = {path: text.encode() for path, text in files.items() if path not in programs}
     return [Put(files=part, mode=mode) for part, mode in ((programs, 0o755), (others, 0o644)) if part]
 
 
 def joined(steps: Sequence[ForkStep[Any]]) -> list[ForkStep[Any]]:
-    """The same with fewer calls: files that are written one after another in one mode are written at once."""
+    """The same steps with fewer calls: consecutive writes with the same mode are merged."""
     found: list[ForkStep[Any]] = []
     for step in steps:
         last = found[-1] if found else None
@@ -68,14 +68,14 @@ class TakeDifference(Value):
 
 @runtime_checkable
 class ForksInOneCall(Protocol):
-    """A sandbox that has a way of its own to do what ``in_fork`` does."""
+    """A sandbox with its own implementation of ``in_fork``."""
 
     async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T: ...
 
 
 async def in_fork(sandbox: Sandbox, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
-    """Fork a sandbox, take the steps in the fork, close it whatever happens, and answer what the last step did. Raises
-    what a step raises: none after it is taken."""
+    """Fork a sandbox, take the steps in the fork, always close it, and return the last step's result. If a step raises,
+    no further one is taken."""
     before = joined(before)
     if isinstance(sandbox, ForksInOneCall):
         return await sandbox.in_fork(name, before, last)

@@ -1,4 +1,4 @@
-"""The journal of a sweep, ``events/<n>.jsonl``, read again."""
+"""Reads the journal of a sweep, ``events/<n>.jsonl``."""
 
 import json
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from hc_ray.domain.ports import Store
 
 
 def events_of(store: Store, *signs: bytes, where: str = "") -> Iterator[dict[str, Any]]:
-    """The journal's events in whose lines one of these stands: a large sweep has millions of others. Half a line is
-    passed over. ``where``: the folder of the sweep."""
+    """The journal's events whose lines contain one of ``signs``, a filter needed because a large sweep has millions of
+    events. Skips incomplete lines. ``where``: the sweep's folder."""
     for path in store.list(f"{where}events"):
         for line in store.read(path).splitlines():
             if any(sign in line for sign in signs):

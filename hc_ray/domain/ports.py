@@ -1,5 +1,5 @@
-"""What a trial needs of the world, as Protocols. Adapters stand in the walls (``sandboxes``, ``engines``, ``stores``);
-the contract suites in ``tests/contract`` hold every adapter to these words."""
+"""The ports of a trial, as Protocols. Adapters are in the walls (``sandboxes``, ``engines``, ``stores``); the contract
+suites in ``tests/contract`` check every adapter against these docstrings."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -12,53 +12,53 @@ from hc_ray.domain.value import Value
 
 
 class Capabilities(Value):
-    """What an engine was seen to do, probed at start and recorded."""
+    """An engine's capabilities, as probed at its start and recorded."""
 
     seed: bool = False
     completion: bool = True
     chat: bool = True
     tools: bool = False
-    """It answers with native tool calls."""
+    """Whether it answers with native tool calls."""
     context: int | None = None
-    """Tokens of context that it was seen, or says, to have; None: not known."""
+    """Context in tokens, as probed or reported; None if unknown."""
     models: tuple[str, ...] = ()
-    """The names that it lists."""
+    """The models that it lists."""
     sampling: dict[str, int | float] | None = None
-    """What is sent beside the temperature, in the names and values that it accepts; None: it was not asked."""
+    """Sampling parameters to send besides the temperature, in names and values that it accepts; None if not probed."""
     refused: tuple[str, ...] = ()
-    """Fields of a request that it refuses and is not sent: sampling parameters, for which it has values of its own, and
+    """Request fields that it refuses, which are not sent: sampling parameters, for which it uses its own values, and
     ``response_format`` (a prompt's schema)."""
 
 
 class Model(Protocol):
-    """One role's way to an inference server. Safe for concurrent use."""
+    """One role's access to an inference server. Safe for concurrent use."""
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer one prompt. Raises ``EngineError`` when the server fails (after its own retries)."""
+        """Answer one prompt. Raises ``EngineError`` if the server fails, after retries."""
         ...
 
     async def count_tokens(self, text: str) -> int:
-        """Tokens of ``text`` by the engine's tokenizer (an upper estimate where the server offers none)."""
+        """Tokens of ``text`` by the engine's tokenizer, or an upper estimate if the server does not offer it."""
         ...
 
 
 class ExecResult(Value):
-    """How a command ended. Everything the command itself can cause is data; only machinery raises."""
+    """The result of a command. Everything that the command itself can cause is data; only infrastructure failures
+    raise."""
 
     exit_code: int | None
-    """None when it was killed at its deadline or with its sandbox."""
+    """None if it was killed at its deadline or with its sandbox."""
     stdout: bytes
     stderr: bytes
     timed_out: bool = False
     truncated: bool = False
-    """A stream was cut at the limit."""
+    """Whether a stream was cut at the limit."""
     seconds: float = 0.0
 
 
 class Difference(Value):
-    """What changed in a sandbox's whole file system since its image: changed paths as a tar, removed ones by name.
-    /proc /sys /dev /tmp /run /logs /tests, /.hc, caches of package managers and what hc-ray put there are left
-    out."""
+    """Changes to a sandbox's file system since its image: changed paths as a tar, removed ones by name. Leaves out
+    /proc /sys /dev /tmp /run /logs /tests /.hc, caches of package managers, and hc-ray's own files."""
 
     changed: tuple[str, ...]
     """Absolute paths, sorted."""
@@ -68,16 +68,16 @@ class Difference(Value):
 
 
 class Changes(Value):
-    """Which paths lie elsewise than in the image; absolute, sorted."""
+    """Paths that differ from the image; absolute, sorted."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    """Kind, mode, size or content differ. A folder's content is no matter of the folder."""
+    """Kind, mode, size or content differs. A folder does not change with its content."""
     deleted: tuple[str, ...] = ()
 
 
 class Sandbox(Protocol):
-    """An isolated machine with a file system of its own. Processes live until ``close``."""
+    """An isolated environment with its own file system. Processes live until ``close``."""
 
     @property
     def workdir(self) -> str:
@@ -94,45 +94,45 @@ class Sandbox(Protocol):
         stdin: bytes = b"",
         output_limit: int = 1 << 20,
     ) -> ExecResult:
-        """Run a command (argv, no shell) in ``cwd`` (default: workdir). Past ``timeout`` seconds its whole session is
-        killed; if anything of it survives, the sandbox is killed and its files stay readable; so it may be where the
-        caller gives up. Each stream is cut after ``output_limit`` bytes."""
+        """Run a command (argv, no shell) in ``cwd`` (default: workdir). After ``timeout`` seconds its whole session is
+        killed; if anything survives, the sandbox is killed, but its files stay readable. The same may happen if the
+        caller is cancelled. Each stream is cut after ``output_limit`` bytes."""
         ...
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        """Write files (absolute path, or relative to the workdir), making folders as needed. Raises ``ValueError`` for
-        a path that cannot be written there (read-only, or something else in the way)."""
+        """Write files (absolute paths, or relative to the workdir), creating folders as needed. Raises ``ValueError``
+        for a path that cannot be written (read-only, or something else is in the way)."""
         ...
 
     async def put_tar(self, tar: bytes) -> None:
-        """Unpack a difference (as ``Difference.tar``) at the root: write its members, remove what it lists as removed.
-        Members that would leave the root, or are devices, are refused with ``ValueError``."""
+        """Apply a difference (``Difference.tar``) at the root: remove the paths that it lists, write its members.
+        Raises ``ValueError`` for devices and for members that would leave the root."""
         ...
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        """The bytes of one regular file, at most ``limit``; None if there is no regular file at ``path``."""
+        """The first ``limit`` bytes of a regular file; None if there is no regular file at ``path``."""
         ...
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        """What changed since the image. Raises ``ValueError`` when the changes hold more than ``limit`` bytes (holes of
-        sparse files counted)."""
+        """The changes since the image. Raises ``ValueError`` if they exceed ``limit`` bytes, including holes of sparse
+        files."""
         ...
 
     async def fork(self, name: str) -> "Sandbox":
-        """A new sandbox with a copy of this one's files (never its processes)."""
+        """A new sandbox with a copy of this one's files, without its processes."""
         ...
 
     async def close(self) -> None:
-        """Kill every process, remove every trace. Idempotent."""
+        """Kill all processes and remove all traces. Idempotent."""
         ...
 
 
 class MakesSandboxes(Protocol):
-    """Where sandboxes come from."""
+    """A factory of sandboxes."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
-        """A sandbox of the task's environment. ``name`` derives from public digests only. Raises ``SandboxError`` for
-        machinery, ``DatasetError`` for a task that this backend cannot take."""
+        """Create a sandbox of the task's environment. ``name`` derives only from public digests. Raises
+        ``SandboxError`` if that fails, ``DatasetError`` for a task that this backend cannot take."""
         ...
 
 
@@ -140,8 +140,7 @@ class SandboxPlace(MakesSandboxes, Protocol):
     """A backend of sandboxes on one node."""
 
     async def prepare(self, task: Task) -> None:
-        """Do beforehand what ``create`` would have to wait for: pull or build the task's image. Raises as ``create``
-        does."""
+        """Pull or build the task's image, so that ``create`` need not. Raises as ``create`` does."""
         ...
 
     def refuses(self, task: Task) -> str | None:
@@ -149,7 +148,7 @@ class SandboxPlace(MakesSandboxes, Protocol):
         ...
 
     def limits(self) -> Mapping[str, str]:
-        """Which limits hold here and by what (``memory: cgroup``, ``disk: watchdog`` …), for results and doctor."""
+        """Limit → its enforcement here (``memory: cgroup``, ``disk: watchdog`` …), for results and doctor."""
         ...
 
     async def close(self) -> None:
@@ -159,69 +158,68 @@ class SandboxPlace(MakesSandboxes, Protocol):
 
 @runtime_checkable
 class HandsOver(Protocol):
-    """A sandbox that can be given to a verifier as it lives, processes and all (shared grading)."""
+    """A sandbox that can be handed to a verifier live, with its processes (shared grading)."""
 
     async def hand_over(self) -> str:
-        """Give it away: from now on nothing here can enter, list or end it, and closing it does nothing. The ticket is
-        for ``Adopts.adopt`` on the same node. Processes live as long as the giver's place does. Raises ``ValueError``
-        for one that what runs in it has ended."""
+        """Hand it over: from now on nothing here can enter, list or end it, and ``close`` does nothing. Returns a
+        ticket for ``Adopts.adopt`` on the same node. Its processes live as long as the giver's place. Raises
+        ``ValueError`` if its own processes have ended it."""
         ...
 
 
 class Gradable(Sandbox, Protocol):
-    """A sandbox in which a submission can be graded where it lives."""
+    """A sandbox in which a live submission can be graded."""
 
     @property
     def began(self) -> int:
-        """A time (ns) before which nothing in the sandbox was changed since it was the task's image."""
+        """A time (ns) before any change to the task's image in this sandbox."""
         ...
 
     async def changes(self, among: Callable[[str], bool]) -> Changes:
-        """What differs from the task's image, of the paths for which ``among`` holds, but for files whose size and the
-        time that they bear are as before. Raises ``ValueError`` where that is more than any honest change."""
+        """Differences to the task's image among the paths for which ``among`` holds, ignoring files with unchanged size
+        and time. Raises ``ValueError`` if there are more than any honest submission has."""
         ...
 
     async def environment(self) -> Mapping[str, str]:
-        """The environment variables that the image gives to whatever runs in it."""
+        """The environment variables that the image sets."""
         ...
 
     async def sealed(self, order: bytes, *, timeout: float, limit: int) -> bytes:
-        """Run ``inside/grading/shared.py`` out of the reach of all that lives in the sandbox, with ``order`` (one line)
-        as its input: what it wrote to standard output, at most ``limit`` bytes. What runs past ``timeout`` ends with
-        the sandbox."""
+        """Run ``inside/grading/shared.py`` out of reach of the sandbox's processes, with ``order`` (one line) on stdin;
+        returns at most ``limit`` bytes of its stdout. After ``timeout`` it is killed together with the sandbox."""
         ...
 
 
 @runtime_checkable
 class Adopts(Protocol):
-    """A place where submissions can be graded as they live."""
+    """A place where live submissions can be graded."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Gradable: ...
 
     async def adopt(self, task: Task, ticket: str) -> Gradable:
-        """The sandbox of a ticket, now this place's to enter and to close. Raises ``SandboxError`` when it is gone,
-        ``ValueError`` for what is no ticket, and for a sandbox that what runs in it has ended."""
+        """Take over a ticket's sandbox. Raises ``SandboxError`` if it is gone, ``ValueError`` for an invalid ticket or
+        if the sandbox's own processes have ended it."""
         ...
 
 
 Judge = Callable[[Submission], Awaitable[bool]]
-"""The one way out of a trial: hand in a submission, get one bit, ``passed``. Raises ``VerifierError`` when no verdict
-could be had for reasons outside the sandbox."""
+"""The only way out of a trial: a submission goes in, one bit (``passed``) comes back. Raises ``VerifierError`` if a
+failure outside the sandbox prevents a verdict."""
 
 
 class Store(Protocol):
-    """Bytes by relative path on any filesystem; a write is whole or absent."""
+    """Bytes by relative path on any file system; writes are atomic."""
 
     def write(self, path: str, data: bytes) -> None: ...
 
     def read(self, path: str) -> bytes:
-        """Raises ``FileNotFoundError`` where nothing was written."""
+        """Read a file. Raises ``FileNotFoundError``."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def rows(self, path: str) -> list[dict[str, Any]]:
-        """Of a table, as ``read``. Raises ``ValueError`` for what is none."""
+        """Read a table's rows. Raises ``FileNotFoundError``, and ``ValueError`` for an invalid table."""
         ...
 
     def list(self, prefix: str) -> list[str]:
@@ -229,11 +227,11 @@ class Store(Protocol):
         ...
 
     def holding(self, name: str) -> set[str]:
-        """Names of the trials whose folder holds a file ``name``: without listing all others."""
+        """Names of the trials whose folder contains a file ``name``, without listing the others."""
         ...
 
 
 class Events(Protocol):
-    """The one stream of what happens."""
+    """The single stream of events."""
 
     def emit(self, event: Event) -> None: ...

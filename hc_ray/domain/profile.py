@@ -1,5 +1,5 @@
-"""How to prompt a model: measured once per model (``hc-ray engine bench``), shipped with the catalogue or written
-beside the sweep, and part of every trial's key."""
+"""Profiles, which say how to prompt a model: measured once per model (``hc-ray engine bench``) or shipped with the
+catalogue, and part of every trial's key."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.value import Value, digest_of
 
 LEAST_OF_ANSWER = 4
-"""A lineage begins where it can pay for one in so many tokens of its longest answer."""
+"""A lineage starts only if its budget covers this fraction (1/n) of its longest answer."""
 
 
 def lineage_tokens(budget: BudgetConfig) -> int:
-    """What one lineage may cost."""
+    """Token budget of one lineage."""
     return budget.lineage_tokens or budget.tokens // 4
 
 
 class Profile(Value):
-    """How one model is best prompted, and what it may take."""
+    """How one model is best prompted, and its limits."""
 
     name: str = "tiny"
     """The shipped profile that this one derives from."""
@@ -46,13 +46,13 @@ class Profile(Value):
         return digest_of(self.model_dump(mode="json", exclude={"measured"}))
 
     def longest_answer(self, asked: int) -> int:
-        """Tokens that an answer of a lineage may have: as many as are asked for, and at most a third of the context."""
+        """Maximum tokens of a lineage's answer: ``asked``, but at most a third of the context."""
         return min(asked, self.context_tokens // 3)
 
 
 def usable(profile: Profile, capabilities: Capabilities) -> Profile:
-    """The profile restricted to what a server supports: one format for all where it has only chat or only completions,
-    fenced actions where it has no tools."""
+    """The profile restricted to what a server supports: a single format if it has only chat or only completions, and
+    fenced actions if it has no tools."""
     if profile.settings.get("solver.actions") == "calls" and not capabilities.tools:
         profile = profile.model_copy(update={"settings": {**profile.settings, "solver.actions": "fenced"}})
     if capabilities.completion and capabilities.chat:

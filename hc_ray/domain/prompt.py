@@ -1,4 +1,4 @@
-"""What goes to an engine and what comes back."""
+"""Requests to engines, and their answers."""
 
 import json
 from contextlib import suppress
@@ -25,52 +25,53 @@ class Message(Value):
     role: Literal["system", "user", "assistant", "tool"]
     content: Shown
     tool_calls: tuple[ToolCall, ...] = ()
-    """Of an assistant."""
+    """Only for ``assistant``."""
     tool_call_id: str | None = None
-    """Of a tool: the call that it answers."""
+    """Only for ``tool``: the call that it answers."""
 
     @property
     def whole(self) -> str:
-        """All that a model reads of it."""
+        """All of its text that a model reads."""
         return "".join((self.content, *(part for call in self.tool_calls for part in (call.name, call.arguments))))
 
 
 class Prompt(Value):
-    """One request to an engine, complete: equal prompts with equal seeds are equal requests."""
+    """One complete request to an engine: equal prompts with equal seeds are equal requests."""
 
     role: Role
     purpose: str
-    """What it is for, for the journal only (``candidate``, ``repair``, ``test.boundary`` …)."""
+    """Its purpose, for the journal only (``candidate``, ``repair``, ``test.boundary`` …)."""
     messages: tuple[Message, ...] = ()
-    """The chat form; empty in the completion form."""
+    """The conversation of a chat prompt; empty for a completion prompt."""
     text: Shown | None = None
-    """The completion form: plain text that the model continues; None in the chat form."""
+    """The plain text that the model continues; None for a chat prompt."""
     max_tokens: int = 512
     temperature: float = 0.0
     seed: int = 0
     stop: tuple[str, ...] = ()
     schema_: dict[str, Any] | None = None
-    """A JSON schema that the answer must satisfy, for engines that can."""
+    """A JSON schema for the answer, for engines that support it."""
     tools: tuple[dict[str, Any], ...] = ()
-    """Functions that the model may call, in the OpenAI protocol's form."""
+    """Functions that the model may call, in OpenAI's format."""
     shared: float = 0.0
-    """Share of this prompt's characters with which the same lineage's previous prompt begins; never sent."""
+    """Share of this prompt's characters that it has in common with the lineage's previous prompt, as a prefix; never
+    sent."""
     shared_tokens: int | None = None
-    """Tokens that the engine counted for that prompt, where this one begins with all of it; never sent."""
+    """The engine's token count of that prompt, if this one starts with all of it; never sent."""
     context: str = ""
-    """Bookkeeping for ``read`` (the code prefix that the answer continues); never sent."""
+    """Data for ``read`` (the code prefix that the answer continues); never sent."""
 
 
 class Completion(Value):
-    """One answer. Token counts are the engine's own; None where it gave none."""
+    """One answer. Token counts are the engine's own; None if it reported none."""
 
     text: Shown
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: Shown = ""
-    """What a reasoning model thought, where its server tells that apart."""
+    """A reasoning model's thoughts, if its server separates them."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
-    """Of the prompt's tokens those that the server had in its prompt cache."""
+    """Prompt tokens that came from the server's prompt cache."""
     completion_tokens: int | None = None
     finish_reason: str | None = None
     seconds: float = 0.0
@@ -81,20 +82,20 @@ class Completion(Value):
 
 
 class Malformed(Value):
-    """An answer that could not be read, as a value: what was wrong and what it looked like."""
+    """An answer that could not be parsed: the reason, and its text."""
 
     reason: Shown
     text: Shown
 
 
 def found_in(text: str, kind: type[V]) -> V | None:
-    """The value in the last JSON object of that kind that an answer holds, in a fence or not, after thoughts or not,
-    with keys of its own or not; None where it holds none."""
+    """The value of the last JSON object of this kind in an answer, with or without a fence, preceding thoughts or extra
+    keys; None if there is none."""
     found, at = None, text.find("{")
     while at >= 0:
         end = at + 1
         with suppress(ValueError, RecursionError):
-            said, length = _JSON.raw_decode(text[at:])  # a whole text's errors count its lines anew at every brace
+            said, length = _JSON.raw_decode(text[at:])  # with the whole text, every error would count its lines again
             found, end = kind.model_validate(said, extra="ignore"), at + length
         at = text.find("{", end)
     return found

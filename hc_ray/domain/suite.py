@@ -1,4 +1,4 @@
-"""Self-tests: what one is, the suite that was admitted for a task, and the pass matrix of candidates × tests."""
+"""Self-tests, the admitted suite of a task, and the pass matrix of candidates × tests."""
 
 from typing import Annotated, Literal, get_args
 
@@ -15,22 +15,22 @@ Outcome = Literal["pass", "fail", "error", "skipped", "timeout"]
 
 
 class ExpectedValue(Value):
-    """The subject must answer this."""
+    """The subject must give this value."""
 
     kind: Literal["value"] = "value"
     value: str
-    """A Python literal for a call; the exact standard output (trailing white space aside) for a command or program; the
-    exact text of a file."""
+    """A Python literal for a call; the exact stdout (except trailing white space) of a command or program; the exact
+    text of a file."""
 
 
 class Rejected(Value):
-    """The subject must fail or give no output."""
+    """The subject must fail or print nothing."""
 
     kind: Literal["rejected"] = "rejected"
 
 
 class Property(Value):
-    """The file must have a named property of ``runner.PROPERTIES``; a check must hold."""
+    """The file must have a property named in ``runner.PROPERTIES``; a check must pass."""
 
     kind: Literal["property"] = "property"
     name: str
@@ -38,7 +38,7 @@ class Property(Value):
 
 
 class Unknown(Value):
-    """An input only: what comes out is recorded and compared between candidates."""
+    """An input without expectation: its outputs are recorded and compared between candidates."""
 
     kind: Literal["unknown"] = "unknown"
 
@@ -47,26 +47,26 @@ Expectation = Annotated[ExpectedValue | Rejected | Property | Unknown, Field(dis
 
 
 class Subject(Value):
-    """What a test exercises."""
+    """The subject of a test."""
 
     kind: Literal["call", "command", "file", "program", "check"]
-    """``call``: a Python function; ``command``: a shell command line; ``file``: a file's existence, form, content;
-    ``program``: a C source that is compiled, then run; ``check``: a pytest function that may look at anything."""
+    """``call``: a Python function; ``command``: a shell command line; ``file``: a file's existence, form or content;
+    ``program``: a C source, compiled and run; ``check``: a pytest function that may check anything."""
     path: str
-    """The file under test, relative to the workdir where it lies in it, else absolute; empty for a check."""
+    """The file under test, relative if it is below the workdir, else absolute; empty for a check."""
     function: str | None = None
-    """The function that is called; the name of a check."""
+    """The function to call, or the name of a check."""
 
 
 class SelfTest(Value):
-    """One test that the model wrote (or derived from the instruction's own words)."""
+    """One test, written by the model or taken from the instruction's examples."""
 
     id: str
     category: Category
     subject: Subject
     input: str = ""
-    """A Python call expression (``call``), command-line arguments (``command``, ``program``), the Python module that
-    holds the function and what it needs (``check``)."""
+    """A Python call expression (``call``), command-line arguments (``command``, ``program``), or the Python module with
+    the function and its helpers (``check``)."""
     stdin: str = ""
     expectation: Expectation
     reasoning: str = ""
@@ -74,17 +74,17 @@ class SelfTest(Value):
     sentence: str = ""
     """The sentence of the instruction that the test encodes."""
     guard: bool = False
-    """Holds on the untouched environment too, and must stay so."""
+    """It passes on the untouched environment and must keep passing."""
     discriminates: bool = True
-    """A trivial state fails it: an empty file, a constant, the instruction's own words. A test that none fails cannot
-    tell right from wrong."""
+    """Some trivial state fails it (an empty file, a constant, the instruction's literals). A test that all of them pass
+    cannot tell right from wrong."""
     weight: float = 1.0
     tester: str = ""
-    """Who wrote it: a tester's label; empty for what needs no model. (Its expectation may be another's: the gate's.)"""
+    """Label of the tester that wrote it; empty if no model was needed. (Its expectation may come from the gate.)"""
 
 
 class GateVerdict(Value):
-    """Whether a test may enter the suite, and why."""
+    """Whether the gate admits a test, and why."""
 
     id: str
     admitted: bool
@@ -92,14 +92,14 @@ class GateVerdict(Value):
 
 
 class Requirement(Value):
-    """A sentence of the instruction, which may ask for something."""
+    """A sentence of the instruction that may state a requirement."""
 
     id: str
     sentence: str
 
 
 class Suite(Value):
-    """The frozen self-tests of one task, with all that was understood and dropped on the way."""
+    """The frozen self-tests of one task, with the tester's notes and the dropped tests."""
 
     schema_version: int = 1
     key: str = ""
@@ -113,9 +113,9 @@ class Suite(Value):
     matrix: dict[str, tuple[str, ...]] = {}
     """Requirement id → ids of the tests that encode it."""
     environment: EnvironmentView | None = None
-    """None where nobody looked."""
+    """None if it was not examined."""
     notes: tuple[str, ...] = ()
-    """What the gate saw of the suite as a whole."""
+    """The gate's remarks on the whole suite."""
     reflections: tuple[str, ...] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -123,24 +123,24 @@ class Suite(Value):
 
     @property
     def covered(self) -> float | None:
-        """The share of the instruction's sentences that an admitted test encodes; None where there is none."""
+        """Share of the instruction's sentences that an admitted test encodes; None if there are no sentences."""
         return sum(map(bool, self.matrix.values())) / len(self.matrix) if self.matrix else None
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the admitted tests alone: equal suites judge equally."""
+        """SHA-256 of the admitted tests only: equal suites judge equally."""
         return digest_of([test.model_dump(mode="json") for test in self.tests])
 
 
 class Cell(Value):
-    """What one test said of one candidate."""
+    """The result of one test on one candidate."""
 
     outcome: Outcome
     observed: Printed | None = None
-    """What the subject answered, in a canonical form (``repr`` for calls, output for commands), cut at 2 kB; equal
-    strings mean equal behaviour. None where nothing was observed."""
+    """The subject's result in canonical form (``repr`` for calls, output for commands), cut at 2 kB; equal strings mean
+    equal behaviour. None if nothing was observed."""
     detail: Printed = ""
-    """For a reader: the message of a failure."""
+    """The failure's message, for display."""
 
 
 class PassMatrix(Value):

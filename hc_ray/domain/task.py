@@ -1,5 +1,5 @@
-"""A task as a solver may see it. There is no path in it: environment files are found by the sandboxes under the public
-root by ``Task.digest``, and nothing here leads to tests or solution."""
+"""A task as a solver may see it. It contains no paths: sandboxes find the environment's files below the public root by
+``Task.digest``, and nothing here leads to tests or solution."""
 
 import posixpath
 import re
@@ -13,7 +13,7 @@ class Copy(Value):
 
     sources: tuple[str, ...]
     destination: str
-    """WORKDIR already applied, relative where only the image knows it; ends with ``/`` when it names a folder."""
+    """With WORKDIR applied, or relative if only the image knows it; ends with ``/`` for a folder."""
 
     def below(self, workdir: str) -> "Copy":
         """With an absolute destination."""
@@ -23,25 +23,25 @@ class Copy(Value):
 
 
 class Environment(Value):
-    """What the task's container is made of, parsed from ``[environment]`` and the Dockerfile."""
+    """The task's container, parsed from ``[environment]`` and the Dockerfile."""
 
     docker_image: str | None = None
-    """A prebuilt image; with no Dockerfile, ``environment/*`` is copied into its workdir."""
+    """A prebuilt image; without a Dockerfile, ``environment/*`` is copied into its workdir."""
     dockerfile: str | None = None
-    """The text of ``environment/Dockerfile``; None where there is none."""
+    """The text of ``environment/Dockerfile``; None if there is none."""
     base: str | None = None
-    """The image named by the first FROM, or ``docker_image``."""
+    """The image in the first FROM, or ``docker_image``."""
     workdir: str = "/app"
-    """Empty where nobody names it: then it is the image's own."""
+    """Empty if not specified, which means the image's own."""
     env: dict[str, str] = {}
     copies: tuple[Copy, ...] = ()
     files: tuple[str, ...] = ()
-    """Paths of the files that the image is seen to get from ``environment/``, the first thousand; relative ones lie in
-    a workdir that only the image knows."""
+    """Paths of the files that the image gets from ``environment/``, at most a thousand; relative ones are in a workdir
+    that only the image knows."""
     run_steps: tuple[str, ...] = ()
-    """RUN lines: a sandbox that cannot build images refuses the task with them."""
+    """RUN lines; a backend that cannot build images refuses tasks that have any."""
     compose: bool = False
-    """A compose file is present."""
+    """Whether there is a compose file."""
     cpus: float | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
@@ -50,9 +50,8 @@ class Environment(Value):
     network: Literal["unmentioned", "none", "public", "allowlist"] = "unmentioned"
 
     def placed(self, images: str = "") -> "Environment":
-        """With workdir and absolute paths. ``images``: the workdir of the image itself, as far as it has one. Where it
-        has none either, commands run in ``/`` (Docker's default) under a Dockerfile, in ``/app`` (the custom of
-        Harbor's images) in a prebuilt image."""
+        """Resolve workdir and paths. ``images``: the image's own workdir, if any. Without one, commands run in ``/``
+        (Docker's default) with a Dockerfile, and in ``/app`` (Harbor's convention) in a prebuilt image."""
         workdir = self.workdir or images.rstrip("/") or ("/app" if self.dockerfile is None else "/")
         return self.model_copy(
             update={
@@ -64,8 +63,8 @@ class Environment(Value):
 
 
 Grading = Literal["isolated", "shared", "separate"]
-"""Where the tests run: ``isolated`` in a fresh sandbox of the task's image, ``shared`` in the candidate's own living
-sandbox, ``separate`` in one of an image of the verifier's own."""
+"""Where the tests run: ``isolated`` in a fresh sandbox of the task's image, ``shared`` in the candidate's live sandbox,
+``separate`` in a sandbox of the verifier's own image."""
 
 
 FULL_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
@@ -73,15 +72,15 @@ FULL_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 
 
 def named_in_tmp(instruction: str) -> tuple[str, ...]:
-    """Paths below ``/tmp`` that an instruction names. All else there is scratch, and nobody's work."""
+    """Paths below ``/tmp`` that an instruction names. Everything else there is scratch, not part of the work."""
     return tuple(dict.fromkeys(path for path in FULL_PATH.findall(instruction) if path.startswith("/tmp/")))
 
 
 class Task(Value):
-    """What a solver, a tester and a reader of prompts may know of a task."""
+    """The public part of a task, which solvers and testers may know."""
 
     name: str
-    """Harbor's task name, or the folder's name where ``[task] name`` is absent. Never put into a prompt."""
+    """Harbor's task name, or the folder's name without ``[task] name``. Never put into a prompt."""
     digest: str
     """Public digest: SHA-256 over instruction, environment files and the solver's part of task.toml."""
     instruction: str
@@ -91,44 +90,43 @@ class Task(Value):
     tags: tuple[str, ...] = ()
     """``[metadata] tags``: selects tasks, never put into a prompt."""
     grading: Grading = "isolated"
-    """As the task asks; a sweep may ask for more. Says nothing of what the tests are."""
+    """As requested by the task; a sweep may override it. Says nothing about the tests."""
 
 
 class RefusedTask(Value):
-    """A folder of a dataset that cannot be taken, with the reason in one line."""
+    """A folder of a dataset that cannot be used, with the reason in one line."""
 
     name: str
     reason: str
 
 
 class FileView(Value):
-    """A file of the untouched workspace, as its tester sees it."""
+    """A file of the untouched workspace, as a tester sees it."""
 
     path: Shown
-    """A folder that is empty or was not looked into ends in a slash."""
+    """Ends in a slash for a folder that is empty or was not read."""
     size: int
     lines: int | None = None
     preview: Shown = ""
-    """Its first lines; empty for what is no text."""
+    """Its first lines; empty unless it is text."""
     functions: tuple[Shown, ...] = ()
-    """Signatures that a Python file defines."""
+    """Signatures of the functions in a Python file."""
 
 
 class EnvironmentView(Value):
-    """What the untouched environment holds."""
+    """A snapshot of the untouched environment."""
 
     tools: dict[str, str] = {}
-    """Name → version, as the tool says it; empty text where it says none."""
+    """Name → version, as reported by the tool; empty if it reports none."""
     shared: dict[str, str] = {}
-    """Of tools that no sandbox can change and that others have, too (in bubblewrap the host's): what tells such a
-    program from any other → its version."""
+    """Identity of a tool that all sandboxes share and none can change (in bubblewrap, the host's) → its version."""
     files: tuple[FileView, ...] = ()
     count: int = 0
-    """Files and empty folders of the workdir, those beyond ``files`` included."""
+    """Number of files and empty folders in the workdir, including those not in ``files``."""
     outside: tuple[FileView, ...] = ()
-    """What the instruction names outside of the workdir, by full paths."""
+    """Files outside the workdir that the instruction names by full paths."""
     repositories: dict[str, Shown] = {}
-    """Git repository, by its full path → its state and its last commits, as git tells them."""
+    """Full path of a git repository → its status and last commits, as printed by git."""
     system: str = ""
-    """The distribution's own name."""
+    """The distribution's name."""
     user: str = ""

@@ -1,6 +1,6 @@
-"""A trial: what identifies it, what it leaves behind (Harbor's TrialResult fields), and its score.
+"""A trial's key, its result (with the fields of Harbor's TrialResult), and its score.
 
-Seeds and names of sandboxes derive from the public digest, the role and the place in the trial, by SHA-256; never from
+Seeds and sandbox names are SHA-256 of the public digest, the role and the place in the trial; they never depend on
 names, times or the order of arrival."""
 
 import hashlib
@@ -15,12 +15,11 @@ from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.value import Value, digest_of
 
 WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
-"""Agents that ask no model."""
+"""Agents that use no model."""
 
 
 class TrialKey(Value):
-    """Everything that a trial's outcome may depend on, public side only. ``config.json`` holds it in
-    full."""
+    """Everything public that a trial's outcome may depend on. Stored in full in ``config.json``."""
 
     schema_version: int = 1
     task: str
@@ -36,17 +35,18 @@ class TrialKey(Value):
     sandbox: str
     grading: str
     threshold: float = 1.0
-    """The reward from which it passes."""
+    """The least reward that passes."""
     network: str = "mention"
 
     @cached_property
     def digest(self) -> str:
-        # The task's name only names the trial: what a solver can see derives from the public digest.
+        # Exclude the task's name, which is only a label: everything that a solver sees derives from the public digest.
         return digest_of(self.model_dump(mode="json", exclude={"task"}))
 
     @property
     def config_hash(self) -> str:
-        """SHA-256 of what the configs of a sweep may differ in, and of the prompts: equal ones can be pooled."""
+        """SHA-256 of everything in which configs of a sweep may differ, and of the prompts: trials with equal hashes
+        can be pooled."""
         return config_hash(self.solver, self.budget, self.models, self.prompts)
 
     @cached_property
@@ -57,7 +57,7 @@ class TrialKey(Value):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         copied = super().model_copy(update=update, deep=deep)
         for known in ("digest", "name") if update else ():
-            copied.__dict__.pop(known, None)  # they are the original's
+            copied.__dict__.pop(known, None)  # drop the original's cached properties
         return copied
 
 
@@ -69,14 +69,14 @@ def config_hash(
 
 
 def seed_of(task_digest: str, trial_seed: int, role: str, *place: int | str) -> int:
-    """A seed of 31 bits for one request: ``place`` is the round, the slot, the category … it is asked in."""
+    """A 31-bit seed for one request; ``place`` is its round, slot, category …"""
     text = "\0".join((task_digest, str(trial_seed), role, *map(str, place)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def sandbox_name(task_digest: str, trial: str, *place: int | str) -> str:
-    """A sandbox's name (16 hex digits): equal places of equal trials have equal names. ``trial`` is the trial's digest,
-    which holds nothing but the public side."""
+    """A sandbox's name (16 hex digits), equal for equal places in equal trials. ``trial`` is the trial's digest, which
+    derives from public data only."""
     text = "\0".join((task_digest, trial, *map(str, place)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -110,24 +110,24 @@ class ExceptionInfo(_Open):
 
 
 Stage = Literal["environment", "solve", "reference", "control", "grade"]
-"""Where a trial can fail outside its sandbox: making the task's image ready, solving, running the reference solution
-(``oracle``), the control of the task's reference, grading."""
+"""Stages in which a trial can fail outside its sandbox: preparing the task's image, solving, running the reference
+solution (``oracle``), the control of the task's reference, grading."""
 
 
 class Attempt(_Open):
-    """The evidence of one attempt that failed outside the sandbox."""
+    """One attempt that failed outside the sandbox."""
 
     stage: Stage
     number: int
-    """Counted from 1 in each stage and start of the sweep."""
+    """Number of the attempt, from 1 for each stage and start of the sweep."""
     error_type: str
     error: str
     trace: str = ""
-    """Empty where the type says it all."""
+    """Empty if the type says enough."""
     at: str
-    """When it failed, ISO 8601 in UTC."""
+    """Time of the failure, ISO 8601 in UTC."""
     again_after_sec: float | None = None
-    """Seconds until the next attempt; None where it was the last."""
+    """Seconds until the next attempt; None for the last."""
 
 
 class Phase(_Open):
@@ -136,7 +136,7 @@ class Phase(_Open):
 
 
 class TrialResult(_Open):
-    """``result.json``: written last, it commits the trial. Times are ISO 8601 in UTC; unknown is null."""
+    """``result.json``, whose write commits the trial. Times are ISO 8601 in UTC; unknown values are null."""
 
     schema_version: int = 1
     task_name: str
@@ -160,7 +160,7 @@ class TrialResult(_Open):
 
     @property
     def seconds(self) -> float | None:
-        """Wall time, in which no queue counts; None where it cannot be told, as of a trial that a later start ended."""
+        """Wall time in seconds, without queues; None if unknown, as for a trial that a later start finished."""
         phases = self.agent_result.metadata.get("phases", {})
         if phases is None:
             return None

@@ -1,4 +1,4 @@
-"""The base of every value that moves between stages, and the one way they are hashed."""
+"""The base class of all values passed between stages, and their hashing."""
 
 import hashlib
 import json
@@ -11,25 +11,25 @@ from pydantic_core import PydanticKnownError, to_json
 
 
 class Value(BaseModel):
-    """An immutable record: compared by content, unknown fields refused."""
+    """An immutable record, compared by content; refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DescribedValue(Value):
-    """A value whose fields say at run time what the text below each says: as ``FieldInfo.description``."""
+    """A value whose field docstrings are available at run time as ``FieldInfo.description``."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def spelled(text: str) -> str:
-    """The text as UTF-8 and JSON can hold it: a lone surrogate, such as Python reads a byte of a file's name that is no
-    UTF-8 as, is spelled out (``\\udcff``)."""
+    """Make a text valid for UTF-8 and JSON: spell out lone surrogates (``\\udcff``), which Python produces for bytes of
+    file names that are not UTF-8."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def unstyled(text: str) -> str:
-    """The text without a terminal's escape sequences (ECMA-48): colours, movements of the cursor, links, titles."""
+    """Remove a terminal's escape sequences (ECMA-48): colours, cursor movements, links, titles."""
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
@@ -37,17 +37,18 @@ _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|\][^\x07\x1b]*(?:\x07|\x1b\\|\Z)|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])"
 )
 Shown = Annotated[str, AfterValidator(spelled)]
-"""Text in which a program or a server has a say: it is stored, and told to models, whatever it holds."""
+"""Text that a program or server may determine, made valid for storage and prompts."""
 Printed = Annotated[Shown, AfterValidator(unstyled)]
-"""What programs wrote for a terminal, as models are told it."""
+"""Terminal output of programs, without escape sequences, for models."""
 
 
 OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)(?:@(?P<digest>[0-9a-f]{12}))?")
-"""Such as ``my_agents:Mine``; the plan of a sweep adds the digest of its source (``machine.own_code``)."""
+"""The user's own code, such as ``my_agents:Mine``; a sweep's plan adds the digest of its source
+(``machine.own_code``)."""
 
 
 def or_own(name: Any, known: ValidatorFunctionWrapHandler) -> Any:
-    """A name that ``known`` knows, or one of the user's own. What is refused is told both."""
+    """Validate a name with ``known``, or as the user's own. Errors mention both."""
     if isinstance(name, str) and OWN.fullmatch(name):
         return name
     try:
@@ -58,12 +59,12 @@ def or_own(name: Any, known: ValidatorFunctionWrapHandler) -> Any:
 
 
 def canonical_json(data: Any) -> str:
-    """JSON with sorted keys and no white space: the text that digests are taken of."""
+    """JSON with sorted keys and no white space, the input of digests."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def readable_json(data: Any) -> bytes:
-    """Indented JSON in UTF-8, for files: ten times as fast as the standard library's, which indents in Python."""
+    """Indented JSON in UTF-8, for files; ten times as fast as the standard library, which indents in Python."""
     return to_json(data, indent=1)
 
 
@@ -74,7 +75,7 @@ def digest_of(data: Any) -> str:
 
 
 def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted keys; of two values for a key the later one counts."""
+    """Flatten nested mappings to dotted keys; for duplicate keys, the later value wins."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         flat |= flattened(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
@@ -82,7 +83,7 @@ def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def changed(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested data with other values for some dotted keys; what is no mapping on the way to one is replaced."""
+    """Nested data with new values for some dotted keys; replaces non-mappings on the way to a key."""
     made = dict(data)
     for key, value in changes.items():
         first, _, rest = key.partition(".")

@@ -13,28 +13,29 @@ if TYPE_CHECKING:
 AXES = ("solver", "budget", "engine", "roles")
 """What the configs of a sweep may differ in. They share everything else, so that they can be compared."""
 _SHOWN = 40
-"""Characters of a value in a label."""
+"""The most characters of a value in a label."""
 _TOLD = 4
-"""Values in a label of configs of several sweeps."""
+"""The most values in a label of configs from several sweeps."""
 
 
 class Variant(NamedTuple):
-    """One config of a sweep, before anything is settled by a model's profile."""
+    """One config of a sweep, before a model's profile fills it in."""
 
     name: str
-    """As under ``configs``, then the values of the grid; empty for the only config of a sweep."""
+    """Its name under ``configs``, then the grid's values; empty for a sweep's only config."""
     changes: dict[str, Any]
-    """Dotted key → value: what the file's own settings are changed in."""
+    """Dotted key → value: the changes to the file's settings."""
     data: dict[str, Any]
-    """All that is set."""
+    """All settings."""
 
     def validated(self, config: "SweepConfig") -> "SweepConfig":
-        """A config of its own. Raises ``pydantic.ValidationError``."""
+        """As a complete config. Raises ``pydantic.ValidationError``."""
         return type(config).model_validate(self.data)
 
 
 def variants(config: "SweepConfig") -> tuple[Variant, ...]:
-    """Every config of a sweep, in the order of the file, the grid's last key fastest. What nobody set stays unset."""
+    """Every config of a sweep, in the file's order, with the grid's last key varying fastest. Unset fields stay
+    unset."""
     given = config.model_dump(exclude_unset=True, exclude={"configs", "grid"})
     named = [({key: value for key, value in one.items() if key != "name"}, one["name"]) for one in config.configs]
     made = []
@@ -47,7 +48,7 @@ def variants(config: "SweepConfig") -> tuple[Variant, ...]:
 
 
 def label(settings: Mapping[str, Any]) -> str:
-    """``samples=8, selector=mbr``: keys by their last part where that names one of them alone."""
+    """``samples=8, selector=mbr``, with keys shortened to their last part if that is unambiguous."""
     last = Counter(key.rpartition(".")[2] for key in settings)
     short = {key: name if last[name := key.rpartition(".")[2]] == 1 else key for key in settings}
     return ", ".join(f"{short[key]}={_shown(value)}" for key, value in settings.items())
@@ -59,9 +60,9 @@ def _shown(value: Any) -> str:
 
 
 def labels(settings: Sequence[Mapping[str, Any]], changes: Collection[str] = ()) -> list[str]:
-    """Of each of several configs (dotted key → value) the values that not all of them share; empty where they are
-    equal. ``changes``: the keys, or beginnings of keys, that are looked at; none: all that each has, of which the first
-    few are told."""
+    """Labels of configs (dotted key → value) with the values in which they differ; empty if they are equal.
+    ``changes``: the keys, or prefixes of keys, to compare; if empty, all keys, but labels show only the first few
+    differences."""
 
     def differs(key: str) -> bool:
         looked = any(f"{key}.".startswith(f"{one}.") for one in changes) or not (
@@ -76,12 +77,13 @@ def labels(settings: Sequence[Mapping[str, Any]], changes: Collection[str] = ())
 
 
 def titled(name: str, label: str) -> str:
-    """A config for a reader: ``wide: samples=8``."""
+    """A config's name and label for display: ``wide: samples=8``."""
     return f"{name}: {label}" if name and label and name != label else name or label
 
 
 def named_configs(configs: Any, fields: Collection[str]) -> Any:
-    """``configs`` with dotted keys. ``fields``: those of the whole config. Raises ``ValueError``."""
+    """Validate ``configs`` and return them with dotted keys. ``fields``: those of the whole config. Raises
+    ``ValueError``."""
     if not isinstance(configs, list | tuple) or not all(isinstance(one, Mapping) for one in configs):
         raise ValueError("must be a list of configs, such as [{name: wide, solver.samples: 8}, {name: base}]")
     found = [flattened(one) for one in configs]
@@ -96,7 +98,7 @@ def named_configs(configs: Any, fields: Collection[str]) -> Any:
 
 
 def value_lists(grid: Any, fields: Collection[str]) -> Any:
-    """``grid`` with dotted keys. Raises ``ValueError``."""
+    """Validate ``grid`` and return it with dotted keys. Raises ``ValueError``."""
     found = flattened(grid) if isinstance(grid, Mapping) else {"": grid}
     for key, values in found.items():
         if not isinstance(values, list | tuple) or not values or not key:
@@ -108,5 +110,5 @@ def value_lists(grid: Any, fields: Collection[str]) -> Any:
 def _may_vary(keys: Collection[str], fields: Collection[str]) -> None:
     for key in sorted(keys):
         if (top := key.partition(".")[0]) in fields and top not in AXES:
-            raise ValueError(f"{key} cannot be varied: configs of one sweep may differ in {', '.join(AXES)} only, and "
-                             "share all else, so that they can be compared")  # fmt: skip
+            raise ValueError(f"{key} cannot be varied: configs of one sweep may differ only in {', '.join(AXES)}, and "
+                             "must share everything else to be comparable")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Waiting for work that others wait for, too."""
+"""Waiting for work that is shared with others."""
 
 import asyncio
 import concurrent.futures
@@ -10,15 +10,15 @@ Result = TypeVar("Result")
 
 
 async def result_of(work: "asyncio.Future[Result]") -> Result:
-    """What ``work`` comes to; it goes on where whoever waits is cancelled. ``asyncio.shield`` does the same, but from
-    Python 3.14 on the event loop then prints a failure that nobody waits for any more."""
-    if not work.done():  # one that is may be of another loop
+    """The result of ``work``, which continues if the waiter is cancelled. Like ``asyncio.shield``, but from Python 3.14
+    on, that prints failures that nobody waits for."""
+    if not work.done():  # finished work may belong to another loop
         await asyncio.wait([work])
     return work.result()
 
 
 def apart(work: Callable[[], Result]) -> "asyncio.Future[Result]":
-    """As ``asyncio.to_thread``, for what may never come back: at its end no loop and no process waits for it."""
+    """Like ``asyncio.to_thread``, for work that may never return: neither loop nor process waits for it at exit."""
     done: concurrent.futures.Future[Result] = concurrent.futures.Future()
     done.set_running_or_notify_cancel()
 
@@ -33,22 +33,22 @@ def apart(work: Callable[[], Result]) -> "asyncio.Future[Result]":
 
 
 class Once(Generic[Result]):
-    """Work that is done once for all who ask for it by the same key; who comes while it is under way waits for it. A
-    failure is raised to those who wait; the next one who asks has it done anew."""
+    """Does work once per key and shares the result; callers that arrive while it runs wait for it. All waiters get its
+    exception; the next call tries again."""
 
     def __init__(self, most: int | None = None, stored: Callable[[Any], Result | None] = lambda key: None) -> None:
-        """``most``: what has ended and was used longest ago is forgotten where there is more; None: nothing is.
-        ``stored`` knows what was done before this process began, or was forgotten since."""
+        """``most``: number of finished results to keep, the most recently used; None keeps all. ``stored`` looks up
+        results from before this process or already dropped."""
         self._most, self._stored = most, stored
         self._works: dict[Hashable, asyncio.Future[Result]] = {}
 
     async def obtain(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
-        """What ``make`` came to, for whoever asked first; it goes on where that one is cancelled."""
+        """The result of the first caller's ``make``, which continues even if that caller is cancelled."""
         work = self._works.pop(key, None)
         if work is None or (work.done() and (work.cancelled() or work.exception() is not None)):
             work = asyncio.ensure_future(self._done(key, make))
-            work.add_done_callback(lambda made: made.cancelled() or made.exception())  # nobody may wait any more
-        self._works[key] = work  # the last used stand last
+            work.add_done_callback(lambda made: made.cancelled() or made.exception())  # there may be no waiter left
+        self._works[key] = work  # most recently used last
         spare = 0 if self._most is None else max(0, len(self._works) - self._most)
         for old in [one for one, made in self._works.items() if made.done()][:spare]:
             del self._works[old]
@@ -59,5 +59,5 @@ class Once(Generic[Result]):
         return await make() if found is None else found
 
     def forget(self, key: Hashable) -> None:
-        """Who asks next has it done anew."""
+        """Drop a result, so that the next call makes it again."""
         self._works.pop(key, None)

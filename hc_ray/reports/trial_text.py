@@ -141,7 +141,7 @@ def _result(one: Data, *, whole: bool) -> Iterator[Section]:
         made = sorted((one["files"] or {}).items(), key=lambda item: (item[0].startswith("/"), len(item[1])))
     odd = {what: f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)}
     if odd:
-        yield _text(f"{name}: binary parts", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
+        yield _text(f"{name}: other changes", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
     texts = [(what, text) for what, text in made if not text.startswith(NO_TEXT)]
     shown = texts if whole else texts[:FILES]
     for what, text in shown:

@@ -1,5 +1,5 @@
-"""Folders and files by open descriptor: the steps that ``bwrap.files`` and ``bwrap.copy`` are made of. No step follows
-a link, and none waits on a pipe that hostile code put in a file's place."""
+"""Operations on folders and files by open descriptors, for ``bwrap.files`` and ``bwrap.copy``. None follows a link or
+blocks on a pipe that hostile code put in a file's place."""
 
 import errno
 import os
@@ -17,12 +17,12 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_DEPTH = 200
-"""Folders within folders that are looked at; every level costs a descriptor."""
+"""The deepest nesting of folders; every level costs a descriptor."""
 
 
 NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG,
            errno.EINVAL}  # fmt: skip
-"""What says that a path leads to no file that can be read."""
+"""Errors which mean that a path has no readable file."""
 _CHANGED = frozenset(
     getattr(errno, name) for name in ("ENOENT", "ENOTDIR", "ELOOP", "ENXIO", "EINVAL", "EEXIST", "EACCES")
 )
@@ -30,8 +30,8 @@ _CHANGED = frozenset(
 
 @contextmanager
 def unless_changed() -> Iterator[None]:
-    """Pass over a name that is gone by now, locked, or another thing than it was when it was looked at: whatever runs
-    inside may change it at any time, and a folder's list may then name it twice."""
+    """Ignore a name that has vanished, is locked, or has changed its kind since it was seen: code inside may change it
+    at any time, and a folder listing may even contain it twice."""
     try:
         yield
     except OSError as error:
@@ -50,7 +50,7 @@ def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o600) 
 
 @contextmanager
 def unlocked(name: str, folder: int, state: os.stat_result) -> Iterator[int]:
-    """An open folder, though whoever runs inside took the right to read it away (for its owner; root needs none)."""
+    """Open a folder even if code inside removed its read permission (for its owner; root needs none)."""
     locked = os.geteuid() == state.st_uid and state.st_mode & 0o700 != 0o700
     if locked:
         with opened(name, PATH_ONLY | os.O_DIRECTORY, folder) as place:
@@ -65,7 +65,7 @@ def unlocked(name: str, folder: int, state: os.stat_result) -> Iterator[int]:
 
 
 def empty(folder: int, depth: int = 0) -> None:
-    """Remove all that an open folder holds. Raises ``OSError``, or ``ValueError`` for folders nested too deeply."""
+    """Remove the content of an open folder. Raises ``OSError``, or ``ValueError`` for folders nested too deeply."""
     if depth > MAX_DEPTH:
         raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
     with os.scandir(folder) as entries:
@@ -74,7 +74,7 @@ def empty(folder: int, depth: int = 0) -> None:
         if not is_folder:
             os.unlink(name, dir_fd=folder)
             continue
-        try:  # most hold nothing: that is one call instead of ten
+        try:  # most folders are empty, which takes one call instead of ten
             os.rmdir(name, dir_fd=folder)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
@@ -102,8 +102,7 @@ def read_all(file: int, limit: int) -> bytes:
 
 
 def unlock_folder(folder: int) -> int | None:
-    """Give this process's user its rights on an open folder of its own back, should they have been taken away. Answers
-    the mode that it had then."""
+    """Restore this user's permissions on its own open folder if they were removed; returns the previous mode."""
     if os.geteuid() == 0:
         return None
     state = os.fstat(folder)
@@ -114,20 +113,20 @@ def unlock_folder(folder: int) -> int | None:
 
 
 def let_in(folder: int) -> None:
-    """Give whoever owns an open folder the right to enter and change it."""
+    """Give an open folder's owner permission to enter and change it."""
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(f"/proc/self/fd/{folder}", mode | 0o700)  # noqa: PTH101 (the open folder itself, never a name)
 
 
 def own(name: str, folder: int, user: int | None) -> None:
-    """Give a name in an open folder, and no file that it links to, to a user (None: it is this process's)."""
+    """Change the owner of a name in an open folder, not of a link's target (None: keep this process's user)."""
     if user is not None:
         os.chown(name, user, user, dir_fd=folder, follow_symlinks=False)
 
 
 def own_open(file: int, user: int | None, mode: int) -> None:
-    """The same for an open file or folder, which gets a mode."""
+    """Like ``own``, for an open file or folder, whose mode is also set."""
     if user is not None:
         os.fchown(file, user, user)
     os.fchmod(file, stat.S_IMODE(mode))

@@ -1,4 +1,4 @@
-"""The parts of a task, from a model by schema or the generic four: what a solver may be told of its work."""
+"""Decomposes a task into subtasks for the solver's prompt, by a model or as the generic four."""
 
 from hc_ray.agent.prompt_templates import filled
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt, found_in
@@ -18,7 +18,7 @@ class Subtask(Value):
 
     @property
     def told(self) -> str:
-        """The part in the words of a prompt."""
+        """The subtask's text in a prompt."""
         return f"{self.goal} {self.hint}".strip()
 
 
@@ -31,7 +31,7 @@ GENERIC: tuple[Subtask, ...] = (
 
 
 def ask(spec: Spec, *, seed: int, max_tokens: int) -> Prompt:
-    """The question for a task's parts."""
+    """The prompt for a task's subtasks."""
     text = {"type": "string", "maxLength": _TEXT}
     part = {
         "type": "object",
@@ -55,7 +55,7 @@ class _Parts(Value):
 
 
 def read(answer: Completion) -> tuple[Subtask, ...] | Malformed:
-    """The parts of an answer; ``Malformed`` for what is no list of three to five parts with goals of their own."""
+    """Parse the subtasks; ``Malformed`` unless they are three to five with distinct goals."""
     if (found := found_in(answer.text, _Parts)) is None:
         return Malformed(reason="no list of parts", text=answer.text[:2000])
     parts = [

@@ -1,5 +1,5 @@
-"""The agents in the style ``direct``, in which an answer is a candidate. ``raw``: one sample. ``best_of_n``:
-independent samples, one picked by agreement. ``hc``: rounds under the suite (ask, run, select, decide), the thin shell
+"""The agents in the style ``direct``, in which each answer is a candidate. ``raw``: one sample. ``best_of_n``:
+independent samples, one picked by agreement. ``hc``: rounds with the suite (ask, run, select, decide), a thin shell
 around ``policy``."""
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from hc_ray.search.selection import Selection, judging, progress, stated
 from hc_ray.selftests.shown_examples import generic_inputs
 
 BATCH = 8
-"""Samples that ``best_of_n`` asks for at once."""
+"""Samples per batch of ``best_of_n``."""
 INPUTS_PER_RANGE = 3
-"""Inputs of each range (ordinary, boundary, edge) that ``best_of_n`` compares behaviour on."""
+"""Inputs per range (ordinary, boundary, edge) on which ``best_of_n`` compares behaviour."""
 
 
 class DirectAgents:
-    """Works on one trial. From barrier to barrier it remembers when the best last got better."""
+    """Works on one trial. Remembers between rounds when the best candidate last improved."""
 
     def __init__(self, search: Search) -> None:
         self.search, self.config = search, search.config
         self._began = 0
-        """Rounds that were over when this stretch of the search began."""
+        """Rounds finished before this phase of the search."""
         self._best: tuple[float, int] = (-1.0, 0)
         self._since = 0
 
     async def raw(self) -> None:
-        """One sample, whatever it costs."""
+        """Take one sample, whatever it costs."""
         search = self.search
         slot = search.schedule.fresh(0, round=1, slot=0)
         (made,) = await search.ask([(slot, search.prompt(slot))])
@@ -39,7 +39,7 @@ class DirectAgents:
         search.beat()
 
     async def best_of_n(self) -> None:
-        """Independent samples as long as the budget pays, then one pick by agreement of behaviour."""
+        """Take independent samples while the budget lasts, then pick one by agreement of behaviour."""
         search = self.search
         generic = generic_inputs(search.spec, search.deliverable, count=INPUTS_PER_RANGE)
         numbered = (test.model_copy(update={"id": f"input-{i}"}) for i, test in enumerate(generic, start=1))
@@ -51,9 +51,8 @@ class DirectAgents:
                 search.choose("mbr")
 
     async def hc(self, told: Told = "") -> None:
-        """Rounds under the suite until the best is clearly good or nothing is left to spend: one stretch of a search,
-        up to the first submission, or between two. ``told``: what every second fresh candidate is told from the
-        beginning."""
+        """Run rounds with the suite until the best is clearly good or the budget is spent: one phase of a search, up to
+        a submission. ``told``: advice for every second fresh candidate."""
         search = self.search
         self._began, self._best, self._since = search.round, (-1.0, 0), len(search.pool)
         decision = self._decide()
@@ -66,12 +65,12 @@ class DirectAgents:
         search.stop_reason = decision.rule
 
     async def again(self) -> None:
-        """After a failed verdict: more rounds."""
+        """Run more rounds after a failed verdict."""
         self.search.choose(self.config.selector)
         await self.hc("reread")
 
     async def sample(self, slots: Sequence[Slot], *, advice: str) -> tuple[Candidate, ...]:
-        """Candidates of these slots; none where the budget pays for none."""
+        """Candidates for these slots; none if the budget does not suffice."""
         self.search.division = advice
         return await self._asked(slots)
 
@@ -80,18 +79,18 @@ class DirectAgents:
         return await self.search.ask(asked) if asked else ()
 
     def _decide(self, *, affordable: int | None = None) -> Decision:
-        """Decide, and journal the decision with all that it rests on."""
+        """Decide, and journal the decision with its inputs."""
         state = self._state(affordable)
         decision = decide(state, self.config)
         self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
         return decision
 
     def _slots(self, decision: Decision, told: Told) -> tuple[Slot, ...]:
-        """The next round. At most a third of it repairs candidates; a new start repairs none."""
+        """The slots of the next round. At most a third are repairs; a restart has none."""
         search = self.search
         to_repair: Sequence[Candidate] = ()
         if decision.action == "no_progress":
-            self._since = len(search.pool)  # patience counts from here
+            self._since = len(search.pool)  # restart the count for patience
             told = "tried"
         elif search.selection is not None:
             rows, tests = search.pool.rows, search.pool.tests
@@ -103,7 +102,7 @@ class DirectAgents:
                                        to_repair=to_repair, told=told)  # fmt: skip
 
     def _state(self, affordable: int | None) -> State:
-        """What is known now."""
+        """The current state for the policy."""
         search, config, pool, selection = self.search, self.config, self.search.pool, self.search.selection
         best = selection.chosen if selection else None
         alike = next((cluster for cluster in selection.clusters if best in cluster), ()) if selection else ()
@@ -113,7 +112,7 @@ class DirectAgents:
             for one, row in pool.rows.items()
         }
         failing = failed[best] if best else ()
-        # Agreement betters a best only where nothing else is wrong with it.
+        # More agreement is an improvement only if the best fails nothing.
         agreed = 0 if failing else min(len(alike), agreement(known))
         reached = (progress(pool.rows[best], pool.tests), agreed) if best else (-1.0, 0)
         if reached > self._best:

@@ -1,11 +1,11 @@
 """What finished lineages leave for others.
 
-A summary each, in a schema (arXiv 2604.16529): a second generation is told those of the best; a tournament compares
-them in small groups where tests cannot tell states apart.
+Each leaves a summary in a schema (arXiv 2604.16529): a second generation reads those of the best, and a tournament
+compares them in small groups if tests cannot distinguish states.
 
-Tests each, written by somebody who solved the task in his own way. Every state is run against those of the other
-lineages, never against its author's (as TEX does, 2026: execution instead of a judge). They stay apart from the frozen
-suite and only tell states apart that it leaves level."""
+Each also writes tests, with the knowledge of its own solution. Every state runs against the other lineages' tests,
+never its own (as in TEX, 2026: execution instead of a judge). These stay separate from the frozen suite, and only break
+its ties."""
 
 import re
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.runner import BEFORE
 
 _TOLD, _LENGTH = 3, 4000
-"""Summaries that a second generation is told, and characters of each that others read."""
+"""The most summaries in a second generation's prompts, and the most characters of each."""
 _MOST = 8
-"""Tests of one lineage."""
+"""The most tests of one lineage."""
 
 
 class Summary(Value):
-    """What a lineage says of its own work; others are told its fields in this order."""
+    """A lineage's report on its own work; prompts show its fields in this order."""
 
     approach: str
     done: str
@@ -37,10 +37,10 @@ class Summary(Value):
 
 
 async def summary_of(run: Run) -> str:
-    """The summary of a lineage, which is asked once, as it is where it does not keep to the schema; empty for none."""
+    """A lineage's summary, requested once; the raw answer if it does not follow the schema; empty if there is none."""
     if run.summary is None:
         schema = Summary.model_json_schema()
-        del schema["description"]  # it is for a reader of this module
+        del schema["description"]  # for readers of this module only
         run.summary = await run.ask("summary", template("summary"), schema=schema)
     found = found_in(run.summary, Summary)
     told = "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else run.summary.strip()
@@ -48,14 +48,14 @@ async def summary_of(run: Run) -> str:
 
 
 async def gathered(runs: Sequence[Run]) -> str:
-    """What a second generation is told of the first."""
+    """The advice for a second generation about the first."""
     found = [said for run in runs[:_TOLD] if (said := await summary_of(run))]
     told = "\n\n".join(f"Attempt {i}:\n{said}" for i, said in enumerate(found, start=1))
     return filled("generation", attempts=told) if found else ""
 
 
 async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
-    """The id of the state that the model prefers, by its lineages' summaries; None where it does not say."""
+    """The id of the state that the model prefers by its lineages' summaries; None if it names none."""
     if len(pairs) < 2:
         return None
     entries = [(one, run, said) for one, run in pairs if (said := await summary_of(run))]
@@ -69,7 +69,7 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
 
 
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
-    """The tests of a lineage, which is asked for them once; empty where it writes none that can fail."""
+    """A lineage's tests, requested once; empty if it writes none that can fail."""
     if run.tests is None:
         text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE))
         ended = run.asking.exchanges[-1].completion.finish_reason if text else None
@@ -81,7 +81,7 @@ async def tests_of(run: Run) -> tuple[SelfTest, ...]:
 
 
 async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> list[tuple[Candidate, Run]]:
-    """Of states that are level those that pass most of the others' tests; all of them where these cannot tell. A test
+    """Among tied states, those that pass most of the other lineages' tests; all of them if these cannot tell. A test
     counts if its author's own states pass it and the untouched environment does not."""
     runs = list({id(run): run for _, run in level}.values())
     if len(runs) < 2:

@@ -1,6 +1,5 @@
-"""Lineages of the style ``loop`` for one search: each works by itself in a fork of its own with a purse of its own, so
-that nothing it does hangs on which of the others was faster. What they come to enters the pool in slot order, each
-submitted state as a candidate."""
+"""Lineages of the style ``loop`` for one search. Each works in its own fork with its own purse, so that nothing depends
+on which of them is faster. Their submitted states enter the pool in slot order, each as a candidate."""
 
 import asyncio
 import posixpath
@@ -24,12 +23,12 @@ from hc_ray.search.search import Search
 from hc_ray.selftests.trivial_states import missing
 
 Verdict = Callable[[str, State], Awaitable[tuple[tuple[Cell, ...], str]]]
-"""Runs the suite on a submitted state, named by its candidate's id: its row, and what the lineage is told (nothing
-where there is nothing to repair)."""
+"""Runs the suite on a submitted state, identified by its candidate's id; returns its row and the feedback to the
+lineage (empty if there is nothing to repair)."""
 
 _ELSEWHERE = """cd "$1" && shift && for path; do
     [ -z "$(find . -xdev -path "*/${path#"$PWD"/}" -print -quit 2>/dev/null)" ] || printf '%s\\n' "$path"; done"""
-"""Which of some paths in the workdir end the path of something below it."""
+"""Prints which of the given workdir paths occur as the end of a path below the workdir."""
 
 
 @dataclass(slots=True)
@@ -37,37 +36,37 @@ class Submitted:
     """One submitted state of a lineage."""
 
     state: State | None
-    """None where it holds more than can be handed in."""
+    """None if it is too large to submit."""
     end: End
     turns: int
     spent: dict[str, float]
-    """Since the submission before; see ``Purse.spent_since``."""
+    """Spent since the previous submission; see ``Purse.spent_since``."""
     row: tuple[Cell, ...] = ()
 
 
 @dataclass(slots=True)
 class Run:
-    """One lineage at work."""
+    """One running lineage."""
 
     slot: Slot
     asking: Asking
     search: Search
     advice: str = ""
     leads: bool = True
-    """The first of those that work side by side: it alone tells of its turns, since the order in which several
-    reach theirs is another in every run."""
+    """Whether it is the first of the parallel lineages, which alone reports its turns, since the order between several
+    is not deterministic."""
     lineage: Lineage | None = None
     states: list[Submitted] = field(default_factory=list)
     disputed: bool = False
-    """It submitted the same state again after it was told what failed."""
+    """Whether it submitted the same state again after feedback."""
     candidates: list[str] = field(default_factory=list)
     summary: str | None = None
-    """What it said when it was asked for one; None before."""
+    """Its summary; None before it was asked."""
     tests: tuple[SelfTest, ...] | None = None
-    """Those that it wrote when it was asked for some; None before."""
+    """Its tests; None before it was asked."""
 
     async def ask(self, purpose: str, question: str, *, schema: dict[str, Any] | None = None) -> str:
-        """What it says of its finished work; empty where the trial cannot pay for that."""
+        """Ask the finished lineage a question; empty if the trial cannot afford it."""
         purse = self.asking.purse
         purse.limit = min(purse.limit, purse.spent + self.search.purse.left)
         return await self.lineage.ask(purpose, question, schema=schema) if self.lineage else ""
@@ -95,8 +94,8 @@ class Lineages:
     async def run(
         self, slots: Sequence[Slot], *, advice: str = "", repairs: int = 0, verdict: Verdict | None = None
     ) -> tuple[Candidate, ...]:
-        """Work on the slots side by side; each gets an even share of what is left. Nothing where that pays for no
-        answer. ``verdict`` answers each submission up to ``repairs`` times."""
+        """Work on the slots in parallel; each gets an equal share of what is left. Returns nothing if that does not pay
+        for an answer. ``verdict`` gives feedback on each submission, up to ``repairs`` times."""
         search = self.search
         left = search.purse.left
         count = max(1, min(len(slots), left // max(1, self.bounds.tokens // 2)))
@@ -134,7 +133,7 @@ class Lineages:
                 told=search.emit_turn if run.leads else lambda turn: None,
             )
             await self._lived(run, run.lineage, repairs, verdict)
-        except asyncio.CancelledError:  # the trial's time is over: what lies there is what it came to
+        except asyncio.CancelledError:  # the trial's time is over: the current state is the result
             if run.lineage and run.lineage.turns and (not run.states or run.lineage.end == "timeout"):
                 run.submitted(run.lineage, await self._state(run.lineage), "timeout")
             raise
@@ -143,7 +142,7 @@ class Lineages:
                 await search.forks.end(sandbox)
 
     async def _lived(self, run: Run, lineage: Lineage, repairs: int, verdict: Verdict | None) -> None:
-        """From the opening to the last submission."""
+        """Run a lineage from the opening to its last submission."""
         end = await lineage.work()
         run.submitted(lineage, await self._state(lineage), end)
         for number in range(repairs + 1 if verdict else 0):
@@ -174,8 +173,8 @@ class Lineages:
                        search.config.hint.strip(), plan, run.advice)  # fmt: skip
 
     def _checklist(self, sandbox: Sandbox) -> Checklist:
-        """Tells of files that the task names by their path and that are not there, nor below the workdir, where a task
-        may name them by a part of their path."""
+        """Checks for files that the task names but that exist neither at their path nor, since a task may name only a
+        part of a path, below the workdir."""
         spec = self.search.spec
 
         async def faults(state: State) -> Sequence[str]:
@@ -192,7 +191,7 @@ class Lineages:
         return faults
 
     def _enter(self, runs: Sequence[Run]) -> tuple[Candidate, ...]:
-        """The submitted states as candidates, lineage after lineage."""
+        """Add the submitted states as candidates, lineage by lineage."""
         search = self.search
         made: list[Candidate] = []
         for run in runs:
@@ -232,5 +231,5 @@ class Lineages:
                        compactions=run.lineage.transcript.compactions if run.lineage else 0)  # fmt: skip
 
     def run_of(self, identity: str) -> Run | None:
-        """The lineage that submitted a candidate."""
+        """The lineage of a candidate."""
         return next((run for run in self.runs if identity in run.candidates), None)

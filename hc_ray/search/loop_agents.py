@@ -1,6 +1,7 @@
-"""The agents in the style ``loop``. ``raw``: one lineage, its first submission. ``best_of_n``: independent lineages,
-one picked by agreement. ``hc``: depth first (one lineage, told what its submission fails), then width in fresh forks;
-the suite selects where it can tell, else agreement. All three work alike up to a lineage's first submission."""
+"""The agents in the style ``loop``. ``raw``: the first submission of one lineage. ``best_of_n``: independent lineages,
+one picked by agreement. ``hc``: first depth (one lineage, with feedback on what its submission fails), then width in
+fresh forks; the suite selects if it can tell, otherwise agreement. Up to a lineage's first submission, all three work
+alike."""
 
 from collections.abc import Sequence
 
@@ -17,11 +18,11 @@ from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
 
 DISPUTED = 0.5
-"""What a test's weight is multiplied by when a lineage that was told of it submits the same state again."""
+"""Factor on a test's weight when a lineage submits the same state again after feedback from this test."""
 
 
 def doubted(tests: Sequence[SelfTest], names: Sequence[str]) -> tuple[SelfTest, ...]:
-    """The tests, those of these names with less weight, once for each time that they are named."""
+    """The tests, with the weight of those in ``names`` reduced once per occurrence."""
     return tuple(one.model_copy(update={"weight": one.weight * DISPUTED ** names.count(one.id)}) for one in tests)
 
 
@@ -34,14 +35,14 @@ class LoopAgents:
         self._begun = 0
 
     async def raw(self) -> None:
-        """One lineage, whatever it costs."""
+        """Run one lineage, whatever it costs."""
         made = await self.lineages.run(self._slots(1))
         self.search.stop_reason = "single sample"
         if any(one.files for one in made):
             self.search.hold(Selection(selector="mbr", chosen=made[0].id, why="raw: the only lineage"))
 
     async def best_of_n(self) -> None:
-        """Independent lineages as far as the budget reaches, then one pick by agreement on what they changed."""
+        """Run independent lineages while the budget lasts, then pick one by agreement on their changes."""
         search = self.search
         while self._begun < self.config.samples_max and not search.stop_reason:
             left = self.config.samples_max - self._begun
@@ -51,29 +52,29 @@ class LoopAgents:
         search.stop_reason = search.stop_reason or "rounds"
 
     async def hc(self) -> None:
-        """Depth, then width, until a state passes all that can tell or nothing is left to spend."""
+        """Search depth first, then width, until a state passes every discriminating test or the budget is spent."""
         search = self.search
         for number in range(self.config.max_rounds):
             told = await gathered(self._finished()) if number > 1 else ""
             if not await self._generation(1 if number == 0 else self.config.samples, search.division, told):
                 return
             if number and not self._tells:
-                break  # more of the same would only be counted
+                break  # more lineages would not change the choice
         search.stop_reason = search.stop_reason or "rounds"
 
     async def again(self) -> None:
-        """After a failed verdict: one more generation, told of the best and of what they may have missed."""
+        """After a failed verdict, run another generation, told about the best and what they may have missed."""
         self.search.stop_reason = ""
         missed = repair.reread(self.search.missed)
         if await self._generation(self.config.samples, await gathered(self._finished()), missed):
             self.search.stop_reason = "rounds"
 
     async def sample(self, slots: Sequence[Slot], *, advice: str) -> tuple[Candidate, ...]:
-        """Candidates of these slots, a lineage each; none where the budget pays for none."""
+        """Candidates for these slots, one lineage each; none if the budget does not suffice."""
         return await self.lineages.run(slots, advice=advice)
 
     async def _generation(self, count: int, *advice: str) -> bool:
-        """Lineages side by side, then the choice; whether there is a reason to go on."""
+        """Run parallel lineages and choose; returns whether there is a reason to continue."""
         search = self.search
         told = "\n\n".join(one for one in advice if one)
         repairs = self.config.repairs if self._tells else 0
@@ -90,7 +91,7 @@ class LoopAgents:
 
     @property
     def _tells(self) -> bool:
-        """Whether the suite can tell a right state from a wrong one."""
+        """Whether the suite can tell correct states from wrong ones."""
         return bool(deciding(self.search.pool.tests))
 
     def _slots(self, count: int) -> Sequence[Slot]:
@@ -103,7 +104,7 @@ class LoopAgents:
         return list(order.values())
 
     async def _verdict(self, place: str, state: State) -> tuple[tuple[Cell, ...], str]:
-        """The row of a submitted state, and what its lineage is told of what it fails."""
+        """The row of a submitted state, and the feedback to its lineage."""
         search = self.search
         search.forks.remember(state.files, state.difference.tar)
         row = await search.runs.try_out(place, state.files, search.pool.tests)
@@ -116,14 +117,13 @@ class LoopAgents:
         return row, filled("failed", failed="\n".join(f"- {one}" for one in told))
 
     def _deciding(self, row: Sequence[Cell]) -> tuple[list[Cell], list[SelfTest]]:
-        """A row's cells of the tests that decide, and these."""
+        """A row's cells of the deciding tests, and these tests."""
         tests = self.search.pool.tests
         columns = deciding(tests)
         return [row[i] for i in columns], [tests[i] for i in columns]
 
     def _dispute(self) -> None:
-        """Tests of which a lineage insists that they are wrong, and that no state passes, weigh less from now on, until
-        they judge nobody."""
+        """Reduce the weight of tests that a lineage disputes and that no state passes, until they no longer judge."""
         search = self.search
         tests, rows = search.pool.tests, search.pool.rows.values()
         passed = {test.id for i, test in enumerate(tests) if any(row[i].outcome == "pass" for row in rows)}
@@ -138,8 +138,8 @@ class LoopAgents:
             search.pool.tests = doubted(search.pool.tests, names)
 
     async def _choose(self) -> None:
-        """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the
-        lineages' own tests and a comparison of their summaries."""
+        """Select over the whole pool: by the suite if it can tell, otherwise by agreement; break ties by the lineages'
+        own tests and a comparison of their summaries."""
         picked, level = self.search.pool.standing(self.config.selector, self.search.selection)
         self.search.hold(picked)
         if not self.config.tournament or len(level) < 2:

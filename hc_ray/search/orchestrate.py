@@ -1,7 +1,7 @@
-"""One trial, from the instruction to its verdicts: the one async loop, and the only caller of ports.
+"""One trial, from instruction to verdicts: its single async loop, and the only caller of ports.
 
-``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs of no suite. ``hc``: suite,
-rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
+``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs that are not from a suite.
+``hc``: suite, rounds of candidates and repairs, selection. All three use the same prompts; only the search differs."""
 
 from collections.abc import Callable, Mapping
 
@@ -45,10 +45,10 @@ async def solve(
     queued: Callable[[], float] = lambda: 0.0,
     looks: Looks | None = None,
 ) -> TrialOutcome:
-    """Run a trial. ``suites`` and ``looks`` (None: its own) are shared with other trials. ``before_judging`` is told
-    what it has come to before each verdict; ``queued`` says for how many seconds so far it has only waited for an
-    engine or a slot. Raises ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or
-    config that cannot be run; a trial that found nothing hands in the untouched workspace."""
+    """Run a trial. ``suites`` and ``looks`` (None: its own) are shared with other trials. ``before_judging`` receives
+    the outcome so far before each verdict; ``queued`` returns the seconds that the trial has spent only waiting for an
+    engine or a slot. Raises ``InfrastructureError`` for failures outside the sandbox, ``UserError`` for a task or
+    config that cannot run; a trial that found nothing submits the untouched workspace."""
     mine: own.Agent | None = own_code.agent_of(agent) if OWN.fullmatch(agent) else None
     if mine is None and agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} uses no model; the verifiers run it")
@@ -85,7 +85,7 @@ async def solve(
         while True:
             try:
                 await clock.bound(work)
-            except TimeIsUp:  # the search ends with what it has
+            except TimeIsUp:  # end the search with its results so far
                 search.stop_reason = "timeout"
                 search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
             failed = await search.hand_in() is False
@@ -98,13 +98,13 @@ async def solve(
 
 
 async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: MakesSandboxes) -> Suite:
-    """A suite without a trial: what ``hc-ray testgen`` shows."""
+    """Make a suite without a trial, for ``hc-ray testgen``."""
     return (await write_suite(task, config=config, seed=seed, tester=tester, place=place,
                               looks=Looks(place), events=Silence()))[0]  # fmt: skip
 
 
 class Silence:
-    """Events that nobody listens to."""
+    """Discards all events."""
 
     def emit(self, event: Event) -> None:
-        """Nothing is told."""
+        """Do nothing."""

@@ -1,9 +1,9 @@
-"""Agents of a user's own: what they are written against, and how one is run in the place of ours.
+"""The API for users' own agents, and how such an agent runs in place of ours.
 
-An ``Attempt`` is all that such an agent gets of a trial: the instruction, the model within the trial's budget, forks of
-the untouched workspace, the self-tests that the model wrote. Nothing that it offers leads to the task's name, its tests
-or a verdict. It runs in a trial's process, as ours do: who digs in private parts finds a name there, but no tests, and
-the driver has a second submission judged of nobody whose agent is not ``hc``."""
+An agent sees a trial only through an ``Attempt``: the instruction, the model within the trial's budget, forks of the
+untouched workspace, the model's self-tests. Nothing in it leads to the task's name, its tests or a verdict. It runs in
+the trial's process, as ours do: private attributes reveal a name, but no tests, and the driver grades a second
+submission only for ``hc``."""
 
 import asyncio
 import traceback
@@ -25,42 +25,43 @@ from hc_ray.search.selection import Selection
 from hc_ray.search.trial import Trial
 
 _OWNER = "own"
-"""Of questions that no candidate has come from yet."""
+"""Owner of exchanges that have not led to a candidate yet."""
 
 
 class Spent(Exception):
-    """The trial's tokens or turns pay for no further question. Who does not catch it ends with what it has."""
+    """The trial's tokens or turns do not suffice for another question. If uncaught, the agent ends with its results so
+    far."""
 
 
 class Agent(ABC):
-    """An agent of one's own: a class that is made without arguments, once for each trial."""
+    """Base class of a user's own agent, instantiated without arguments once per trial."""
 
     self_tests: ClassVar[bool] = False
     """Whether the tester writes a suite first, as for ``hc``. Its tokens count."""
 
     @abstractmethod
     async def solve(self, attempt: "Attempt") -> Candidate | None:
-        """Work on one task; the answer is what is handed in. None: what ``best`` picked last, or else the first
-        candidate that holds a file. What it raises ends it: what it has then is handed in."""
+        """Work on one task and return the candidate to submit. None means the last choice of ``best``, or else the
+        first candidate with a file. An exception ends the agent in the same way."""
 
 
 class Attempt:
-    """One trial, as an agent of one's own works on it."""
+    """One trial, as a user's own agent sees it."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial, self._search = trial, trial.search
         self._asked = self._answered = self._sampled = self._forks = 0
-        self._search.purse.spent_since()  # the suite is no candidate's
+        self._search.purse.spent_since()  # do not charge the suite to a candidate
         self._asking = asyncio.Lock()
 
     @property
     def instruction(self) -> str:
-        """The task, in the words of its author."""
+        """The task's instruction."""
         return self._search.spec.instruction
 
     @property
     def environment(self) -> EnvironmentView:
-        """What the untouched workspace was seen to hold."""
+        """A snapshot of the untouched workspace."""
         return self._search.spec.snapshot
 
     @property
@@ -75,22 +76,22 @@ class Attempt:
 
     @property
     def seconds_left(self) -> float:
-        """Wall time until the trial is ended."""
+        """Seconds of wall time until the trial ends."""
         return self._search.clock.left
 
     @property
     def tests(self) -> tuple[SelfTest, ...]:
-        """The self-tests, for an agent that has ``self_tests``."""
+        """The self-tests, for an agent with ``self_tests``."""
         return self._search.pool.tests
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """All so far, in the order in which they were made."""
+        """All candidates so far, in order of creation."""
         return tuple(self._search.pool.candidates)
 
     async def ask(self, *questions: str | Sequence[Message], **how: Any) -> list[str]:
-        """The solver's answers to questions of one's own, asked at once. ``how``: ``temperature``, ``max_tokens``,
-        ``stop``; ``complete=True`` lets the model continue each text. Raises ``Spent``."""
+        """The solver's answers to questions, asked concurrently. ``how``: ``temperature``, ``max_tokens``, ``stop``;
+        with ``complete=True`` the model continues each text. Raises ``Spent``."""
         asking, config = self._search.asking, self._trial.config
         complete = how.pop("complete", False)
         how = {"temperature": asking.role.profile.temperature_best_single, "max_tokens": config.max_answer_tokens} | how
@@ -111,9 +112,8 @@ class Attempt:
             return [answer.text for answer in await asking.all([(_OWNER, prompt) for prompt in asked])]
 
     async def sample(self, count: int = 1, *, advice: str = "") -> tuple[Candidate, ...]:
-        """Fresh candidates, asked for as our agents ask: in the config's style (a lineage each where that is ``loop``),
-        with its plans, temperatures and seeds. ``advice``: what they are told besides the instruction. Raises
-        ``Spent``."""
+        """Fresh candidates, sampled as our agents do: in the config's style (with ``loop``, one lineage each), with its
+        plans, temperatures and seeds. ``advice`` is added to the instruction. Raises ``Spent``."""
         search = self._search
         async with self._asking:
             slots = search.schedule.samples(round=search.round + 1, count=count, begin=self._sampled)
@@ -126,8 +126,8 @@ class Attempt:
             return made
 
     async def add(self, files: Mapping[str, str]) -> Candidate:
-        """A candidate of one's own: path (absolute, or relative to the working directory) → text. The questions since
-        the last one belong to it."""
+        """Add a candidate: path (absolute, or relative to the working directory) → text. The questions since the last
+        candidate belong to it."""
         search, asking = self._search, self._search.asking
         search.round += 1
         slot = search.schedule.fresh(len(search.pool), round=search.round, slot=0)
@@ -141,22 +141,22 @@ class Attempt:
         return made
 
     def sandbox(self, files: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Sandbox]:
-        """A fork of the untouched workspace that holds ``files`` (a candidate's, for instance), for as long as the
-        ``async with`` lasts."""
+        """A fork of the untouched workspace with ``files`` (for example a candidate's), for the duration of the
+        ``async with``."""
         self._forks += 1
         return self._search.forks.fork(f"{_OWNER}{self._forks}", files or {})
 
     async def run_tests(self, *candidates: Candidate) -> list[tuple[Cell, ...]]:
-        """What the self-tests say of candidates, in the order of ``tests``; nothing for one without files."""
+        """Run the self-tests on candidates: one row each, in the order of ``tests``; empty for one without files."""
         await self._search.evaluate(candidates)
         return [self._search.pool.rows.get(one.id, ()) for one in candidates]
 
     def feedback(self, candidate: Candidate) -> tuple[str, ...]:
-        """What ``hc`` would be told of the tests that a candidate fails."""
+        """The feedback that ``hc`` would get about the tests that a candidate fails."""
         return self._search.feedback(candidate.id)
 
     def best(self) -> Candidate | None:
-        """What the config's selector picks: by the self-tests where they can tell, else by agreement."""
+        """The choice of the config's selector: by the self-tests if they can tell, otherwise by agreement."""
         search = self._search
         picked, _ = search.pool.standing(self._trial.config.selector, search.selection)
         search.hold(picked)
@@ -164,7 +164,7 @@ class Attempt:
 
 
 async def work(agent: Agent, name: str, trial: Trial) -> None:
-    """Run an agent of one's own on a trial. What it raises is its own failure, never one of the machine."""
+    """Run a user's own agent on a trial. Its exceptions count as its own failures, never as infrastructure's."""
     search, attempt = trial.search, Attempt(trial)
     try:
         chosen = await agent.solve(attempt)

@@ -1,5 +1,5 @@
-"""What a search does next: a pure function of its config and of what is known at a barrier. The first rule that holds
-decides. A journal keeps every state beside its decision, so that decisions can be replayed."""
+"""Decides what a search does next: a pure function of its config and its state between two rounds. The first rule that
+applies decides. The journal records every state with its decision, so that decisions can be replayed."""
 
 from typing import Literal
 
@@ -8,69 +8,70 @@ from hc_ray.domain.value import Value
 
 ActionName = Literal["continue", "complete", "no_progress", "stop"]
 CLEAR = 0.9
-"""The posterior share from which a selection is clear."""
+"""The least posterior share of a clear selection."""
 AGREED = 3
-"""Candidates that must behave alike before a search ends on the word of a model whose own answers are weak."""
+"""Candidates that must behave alike before a search is complete, if the model predicts expected values poorly."""
 AGREED_ALONE = 6
-"""As many where the instruction states no answer either: the first ones, asked greedily, often share a mistake."""
+"""The same if the instruction states no answer either: the first candidates, sampled greedily, often share a
+mistake."""
 
 
 class State(Value):
-    """A search at a barrier. Only what all candidates up to it, in slot order, have shown."""
+    """A search between two rounds: only what all its candidates so far, in slot order, have shown."""
 
     round: int
-    """Rounds that are over."""
+    """Finished rounds."""
     turns_left: int
     affordable: int | None = None
-    """Answers of the next round that the budget pays for; None before anybody asked."""
+    """Answers of the next round that the budget can pay for; None if not yet computed."""
     runnable: int = 0
-    """Candidates that have a row in the matrix."""
+    """Candidates with a row in the matrix."""
     best: str | None = None
-    """The best checkpoint: what would be handed in now."""
+    """The best checkpoint, which would be submitted now."""
     failing: tuple[str, ...] = ()
     """Judging tests that the best fails."""
     confidence: float = 0.0
-    """As of ``Selection``."""
+    """See ``Selection``."""
     stated: int = 0
-    """Tests that know an answer."""
+    """Tests whose answer the instruction states."""
     alike: int = 0
-    """Candidates that behave like the best, itself included."""
+    """Candidates that behave like the best, including itself."""
     rivals: int = 0
-    """Candidates that behave otherwise and fail no judging test either."""
+    """Candidates that behave differently but fail no judging test either."""
     agreement_needed: bool = False
-    """The model's expected values are weak: without agreement nothing is complete."""
+    """Whether completion needs agreement, because the model predicts expected values poorly."""
     idle: int = 0
-    """Candidates since the best last got better, or since a new start was made."""
+    """Candidates since the best last improved, or since a restart."""
 
 
 class Decision(Value):
     """What to do next."""
 
     action: ActionName
-    """``no_progress``: all begin anew, without repairs, and some are told what was tried."""
+    """``no_progress``: restart without repairs, and tell some candidates what was tried."""
     rule: str
-    """The rule that held."""
+    """The rule that applied."""
     samples: int = 0
-    """Candidates to ask for next; 0 where the search ends."""
+    """Candidates to ask for next; 0 if the search ends."""
 
 
 def agreement(stated: int) -> int:
-    """How many candidates must behave alike, by the number of known answers."""
+    """How many candidates must behave alike, given the number of stated answers."""
     return AGREED if stated else AGREED_ALONE
 
 
 def _evident(state: State, config: SolverConfig) -> bool:
-    """Known answers, or agreement where the model's own answers are weak."""
+    """Whether there is evidence: stated answers, or agreement if that is needed."""
     if config.selector == "posterior" and state.confidence < CLEAR:
         return False
-    # Who fails what judges has no vote on the answer: a form that brings only rubbish would outvote any other.
+    # Candidates that fail a judging test have no vote: a prompt format that yields only rubbish would win.
     if state.agreement_needed and (state.alike < agreement(state.stated) or state.alike <= state.rivals):
         return False
     return state.stated > 0 or state.alike >= 2
 
 
 def mixed(state: State) -> bool:
-    """Whether the signals disagree: something runs, and candidates or tests contradict each other."""
+    """Whether signals are mixed: something runs, but candidates or tests contradict each other."""
     return state.runnable > 1 and (state.confidence < CLEAR or state.alike * 2 <= state.runnable)
 
 

@@ -1,5 +1,4 @@
-"""A trial's candidates, the tests that they are run under, what came of it (the pass matrix as it grows), and which of
-them to hand in. A replay decides by the same."""
+"""A trial's candidates, their tests, the growing pass matrix, and the choice of the submission, which replays share."""
 
 import ast
 import contextlib
@@ -19,14 +18,14 @@ from hc_ray.spec.source import parsed
 
 
 class Pool:
-    """Candidates in slot order, with a row of cells each that was run; only the trial's own coroutine touches it."""
+    """Candidates in slot order, and the rows of those that were run. Only the trial's own coroutine uses it."""
 
     def __init__(self) -> None:
         self.candidates: list[Candidate] = []
         self.tests: tuple[SelfTest, ...] = ()
         self.rows: dict[str, tuple[Cell, ...]] = {}
         self.rejected: set[str] = set()
-        """Candidates that a verdict has failed."""
+        """Candidates with a failed verdict."""
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -35,14 +34,14 @@ class Pool:
         return next(candidate for candidate in self.candidates if candidate.id == identity)
 
     def matrix(self) -> PassMatrix:
-        """Every candidate that was run, in slot order, under the present tests."""
+        """The matrix of every candidate that was run, in slot order, and the current tests."""
         names = tuple(one.id for one in self.candidates if one.id in self.rows)
         return PassMatrix(candidates=names, tests=tuple(test.id for test in self.tests),
                           cells=tuple(self.rows[name] for name in names))  # fmt: skip
 
     def choose(self, selector: SelectorName, held: Selection | None) -> Selection:
-        """Select over the whole pool, so that the best so far (``held``) is never lost, and is kept where nothing is
-        better; failed submissions, and what behaves like them, stand aside."""
+        """Select over the whole pool. The best so far (``held``) is kept unless something is better; failed
+        submissions, and candidates that behave like them, are left out."""
         matrix = self.matrix()
         out = set(self.rejected)
         for cluster in behaviour_clusters(matrix, self.tests):
@@ -52,8 +51,8 @@ class Pool:
         return checkpoint(held, select(matrix, selector, tests=self.tests))
 
     def standing(self, selector: SelectorName, held: Selection | None) -> tuple[Selection, list[Candidate]]:
-        """Of states of lineages what the suite picks where it can tell, else agreement; and of every state that is
-        level with it one candidate, for a comparison. ``held``: what was picked before."""
+        """For states of lineages: the choice of the suite if it can tell, otherwise of agreement, and one candidate for
+        each state tied with it. ``held``: the previous choice."""
         failed = {self.candidate(one).digest for one in self.rejected}
         able = [one for one in self.candidates if one.digest not in failed]
         if deciding(self.tests):
@@ -64,13 +63,13 @@ class Pool:
         return best, list({one.digest: one for one in reversed(level)}.values())[::-1]
 
     def complete(self, chosen: str | None) -> bool:
-        """Whether a state passes everything that can tell."""
+        """Whether a state passes every discriminating test."""
         row, columns = self.rows.get(chosen or ""), deciding(self.tests)
         return row is not None and bool(columns) and all(row[i].outcome == "pass" for i in columns)
 
     def unselected(self, selector: SelectorName) -> Selection | None:
-        """Where the time was over before anything was selected: who passes most of what was run, the first of equals;
-        where nothing was run, the first that holds a file. None where none does."""
+        """If time ran out before a selection: the first of the candidates that pass the most tests, or if none was run,
+        the first with a file. None if there is none."""
         passing = {name: progress(row, self.tests) for name, row in self.rows.items()}
         able = [one for one in self.candidates if one.files]
         if not able:
@@ -81,7 +80,8 @@ class Pool:
 
     @contextlib.contextmanager
     def measured_anew(self, more: Sequence[SelfTest]) -> Iterator[None]:
-        """Every candidate is run again, under more tests; where that is cut off, what was measured before stands."""
+        """Run every candidate again with more tests in this block; if that is interrupted, restore the previous
+        results."""
         before = self.tests, dict(self.rows)
         self.tests += tuple(more)
         self.rows.clear()
@@ -93,7 +93,7 @@ class Pool:
 
 
 def by_content(candidates: Sequence[Candidate]) -> Selection:
-    """The pick by agreement on the content of every path that any of them changed; ties go to the first submitted."""
+    """Select by agreement on the content of every path that any of them changed; ties go to the first submitted."""
     held = [one for one in candidates if one.files]
     forms = {one.id: {path: normal(normal_form(path, text)) for path, text in one.files.items()} for one in held}
     paths = sorted({path for form in forms.values() for path in form})
@@ -116,8 +116,8 @@ def by_content(candidates: Sequence[Candidate]) -> Selection:
 
 
 def checkpoint(held: Selection | None, now: Selection) -> Selection:
-    """The selection with its best checkpoint: what was held before stays where the selector, on the same matrix, scores
-    what is chosen now the same and no more of the others answer as it does."""
+    """Keep the best checkpoint: the previous choice stays if the selector, on the same matrix, scores the new one
+    equally and no more of the others agree with it."""
     before = held.chosen if held else None
     if before is None or now.chosen is None or before == now.chosen or before not in now.scores:
         return now
@@ -128,7 +128,8 @@ def checkpoint(held: Selection | None, now: Selection) -> Selection:
 
 
 def candidate_of(slot: Slot, made: Mapping[str, str] | Malformed, pool: Sequence[Candidate], **spent: Any) -> Candidate:
-    """The candidate of a slot, marked where the pool has the same files. ``spent``: its tokens, turns and seconds."""
+    """The candidate of a slot, marked as a duplicate if the pool has the same files. ``spent``: its tokens, turns and
+    seconds."""
     files, malformed = ({}, made.reason) if isinstance(made, Malformed) else (dict(made), None)
     new = Candidate(id=slot.id, **slot.model_dump(exclude={"told"}), files=files, malformed=malformed, **spent)
     if not files:
@@ -140,13 +141,13 @@ def candidate_of(slot: Slot, made: Mapping[str, str] | Malformed, pool: Sequence
 
 
 def files_digest(files: Mapping[str, str]) -> str:
-    """SHA-256 over the normal form of the files: equal digests are the same candidate."""
+    """SHA-256 over the normalised files: equal digests mean equal candidates."""
     return digest_of({path: normal_form(path, text) for path, text in files.items()})
 
 
 def normal_form(path: str, text: str) -> str:
-    """A text that equal candidates share. Python: without layout, comments and documentation. Anything else: without
-    trailing space."""
+    """Normalise a text for comparison: Python without layout, comments and docstrings, anything else without trailing
+    space."""
     plain = "\n".join(line.rstrip() for line in text.strip().splitlines())
     return (_python(text) if path.endswith(".py") else None) or plain
 

@@ -1,6 +1,5 @@
-"""What a repair is told of its parent's failures. How much is the knob ``feedback``: crashes, missing files and format
-errors always; assertion failures only of tests that are trusted, in words that leave room for doubt. Of whatever check
-is told, its code is too."""
+"""The feedback to a repair about its parent's failures. The knob ``feedback`` sets how much: always crashes, missing
+files and format errors; failed assertions only of trusted tests, worded with doubt. A check is shown with its code."""
 
 import ast
 import textwrap
@@ -15,7 +14,7 @@ from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.selftests.runner import FILE_PROPERTIES
 
 TRUSTED = 0.7
-"""From this confidence on a test's expectation may be told to a repair."""
+"""The least confidence of an expectation that a repair may see."""
 _DOUBT = "; the test may be wrong"
 _ITEMS = 3
 _ITEM_LENGTH = 240
@@ -26,18 +25,17 @@ Level = Literal["full", "trusted", "crashes"]
 
 
 def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
-    """What a repair is told, at most three faults, each once and the worst first; empty when there is nothing to
-    repair."""
+    """At most three distinct faults, the worst first; empty if there is nothing to repair."""
     return tuple(line for _, line in worst_of(row, tests, level))
 
 
 def worst_of(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[tuple[SelfTest, str], ...]:
-    """As ``feedback``, each with its test; of faults that are as bad those first that nobody else has."""
+    """Like ``feedback``, but each with its test; among equally bad faults, unique ones come first."""
     seen: dict[str, tuple[tuple[int, int], SelfTest, str]] = {}
     alike: Counter[str] = Counter()
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
-        # The same fault at every input is told once.
+        # Report the same fault at several inputs only once.
         way = normal(cell.detail)
         seen.setdefault(normal(line.split(": ", 1)[-1]), ((rank, alike[way]), test, line))
         alike[way] += 1
@@ -47,23 +45,23 @@ def worst_of(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tu
 
 
 def failing(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int:
-    """How many tests' failures may be told of a candidate, of which ``feedback`` tells the worst."""
+    """Number of failures that may be reported for a candidate, of which ``feedback`` reports the worst."""
     return sum(1 for _ in _ranked(row, tests, level))
 
 
 def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int | None:
-    """The lowest rank of what may be told of a candidate; None where that is nothing."""
+    """The lowest rank among a candidate's reportable failures; None if there are none."""
     return min((rank for rank, _, _ in _ranked(row, tests, level)), default=None)
 
 
 def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Iterator[tuple[int, SelfTest, Cell]]:
-    """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
-    not load, 1 for a crash, 2 for an answer that a test doubts."""
+    """A candidate's reportable failures with their ranks: 0 for a missing file, a wrong format or a load failure, 1 for
+    a crash, 2 for an answer that a test rejects."""
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
         form = test.expectation.kind == "property" and test.expectation.name in FILE_PROPERTIES
-        # A file is missing, is no regular file, or has the wrong form.
+        # A file is missing, is not a regular file, or has the wrong format.
         formal = test.subject.kind == "file" and (form or cell.outcome == "error")
         if formal or "does not load" in cell.detail:
             yield 0, test, cell
@@ -74,7 +72,7 @@ def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Ite
 
 
 def _line(test: SelfTest, what: str, end: str = "") -> str:
-    """``end`` stands whole, however long the rest is."""
+    """One line of feedback; ``end`` is never cut."""
     if test.subject.kind == "check":
         quoted = (test.reasoning or test.sentence)[:300].strip('"')
         asks = f" (the task says: {quoted})" if test.sentence else ""
@@ -84,8 +82,8 @@ def _line(test: SelfTest, what: str, end: str = "") -> str:
 
 
 def _code(test: SelfTest, shown: set[str]) -> str:
-    """What a check does, by which one can see whether it is right: a failed assertion seldom shows what was asked.
-    ``shown``: what checks use that was told before, and is told once."""
+    """A check's code, by which the model can judge the check itself, since a failed assertion rarely shows what was
+    tested. ``shown``: helpers that have been shown already."""
     if test.subject.kind != "check":
         return ""
     given = {name: node for node in ast.parse(test.input).body for name in _bound(node)}
@@ -109,20 +107,21 @@ def _code(test: SelfTest, shown: set[str]) -> str:
 
 
 def _bound(node: ast.stmt) -> list[str]:
-    """The names that a module's statement gives to a function, a class or a value."""
+    """The names that a module-level statement defines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
     return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
 
 
 def notes(parent: Candidate, observed: Sequence[str]) -> str:
-    """The text that a repair's prompt carries besides the instruction: the attempt, and what was observed of it."""
+    """A repair prompt's additional text: the attempt, and the observations about it."""
     attempt = "\n\n".join(text.strip("\n") for text in parent.files.values()).strip("\n")
     return filled("repair", attempt=attempt, observed="\n".join(f"- {line}" for line in observed)).strip("\n")
 
 
 def tried(told: Iterable[Sequence[str]]) -> str:
-    """What a new start is told of earlier attempts: of each, best first, the worst that was seen; empty for none."""
+    """The text for a restart about earlier attempts: each one's worst fault, best attempt first; empty if there are
+    none."""
     lines: dict[str, None] = {}
     for seen in told:
         lines |= dict.fromkeys(seen[:1])
@@ -134,7 +133,7 @@ def tried(told: Iterable[Sequence[str]]) -> str:
 
 
 def reread(missed: Sequence[str]) -> str:
-    """What is told after a failed verdict: the sentences that it may have missed; empty for none."""
+    """The text after a failed verdict: the sentences that may have been missed; empty if there are none."""
     if not missed:
         return ""
     told = "\n".join(f"- {sentence}" for sentence in missed[:_ITEMS])
@@ -144,9 +143,9 @@ def reread(missed: Sequence[str]) -> str:
 def repairable(
     pool: Sequence[Candidate], ranks: Mapping[str, int | None], *, limit: int, count: int
 ) -> tuple[Candidate, ...]:
-    """The candidates that the next round repairs. ``ranks``: what ``worst`` says of each, the best first. Missing
-    files, wrong formats and crashes come first; each has fewer than ``limit`` repairs in its lineage, and no repair of
-    it yet."""
+    """The candidates to repair in the next round. ``ranks``: results of ``worst``, best candidate first. Missing files,
+    wrong formats and crashes come first; each has fewer than ``limit`` repairs in its lineage, and has not been
+    repaired yet."""
     by_id = {candidate.id: candidate for candidate in pool}
     repaired = {candidate.parent for candidate in pool}
     told = sorted(((rank, name) for name, rank in ranks.items() if rank is not None), key=lambda one: one[0])

@@ -1,5 +1,5 @@
-"""How each candidate of a trial is asked for. One function of a candidate's index yields plan, temperature and seed for
-every agent, so that what a search gains is search and not phrasing."""
+"""The schedule of a trial's candidates. A function of the candidate's index gives plan, temperature and seed, the same
+for every agent, so that a gain comes from the search and not from the prompts."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,7 +14,7 @@ Told = Literal["", "tried", "reread"]
 
 
 class Slot(Value):
-    """One place of a round: how its candidate is asked for."""
+    """One place in a round, with the parameters of its candidate."""
 
     round: int
     slot: int
@@ -24,11 +24,10 @@ class Slot(Value):
     seed: int
     lineage: int
     parent: str | None = None
-    """The candidate that it repairs; None for a fresh one."""
+    """The candidate to repair; None for a fresh one."""
     repairs: int = 0
     told: Told = ""
-    """What a fresh candidate is told besides the instruction: nothing, what was tried before, or what a failed answer
-    may have missed."""
+    """Additional text for a fresh candidate: none, what was tried before, or what a failed answer may have missed."""
 
     @property
     def id(self) -> str:
@@ -36,7 +35,7 @@ class Slot(Value):
 
 
 class Schedule(Value):
-    """The order in which one trial asks for candidates."""
+    """The sequence of one trial's candidates."""
 
     config: SolverConfig
     profile: Profile
@@ -45,8 +44,8 @@ class Schedule(Value):
 
     def step(self, index: int) -> tuple[str, float]:
         """Plan and temperature of the ``index``-th fresh candidate: first ``greedy`` plans at the profile's best single
-        temperature, then plan after plan over the ladder of temperatures, shifted by one each time the plans begin
-        again, so that all combinations come and none soon twice."""
+        temperature, then all plans in turn while cycling through the temperatures, shifted by one at each new cycle of
+        plans, so that all combinations occur and repeats are far apart."""
         plans, temperatures = self.config.plans, self.config.temperatures
         plan = plans[index % len(plans)]
         if index < min(max(1, self.config.greedy), len(plans)):
@@ -55,7 +54,7 @@ class Schedule(Value):
         return plan, temperatures[turn % len(temperatures)]
 
     def fresh(self, index: int, *, round: int, slot: int, told: Told = "") -> Slot:
-        """The slot of the ``index``-th fresh candidate, whoever asks for it."""
+        """The slot of the ``index``-th fresh candidate, for any agent."""
         plan, temperature = self.step(index)
         return Slot(
             round=round,
@@ -71,8 +70,8 @@ class Schedule(Value):
     def samples(
         self, *, round: int, count: int, begin: int, to_repair: Sequence[Candidate] = (), told: Told = ""
     ) -> tuple[Slot, ...]:
-        """The slots of a round: repairs first, then fresh ones. ``begin``: fresh candidates before them. With ``told``
-        every second one is told it: what was tried can also lead astray."""
+        """The slots of a round: repairs first, then fresh ones. ``begin``: number of fresh candidates before them. Only
+        every second one gets ``told``, since earlier attempts can also mislead."""
         repairs = [self.repair(one, round=round, slot=i) for i, one in enumerate(to_repair[:count])]
         first = len(repairs)
         fresh = [
@@ -82,7 +81,7 @@ class Schedule(Value):
         return (*repairs, *fresh)
 
     def repair(self, parent: Candidate, *, round: int, slot: int) -> Slot:
-        """A repair: cool, in the first plan."""
+        """A repair, at low temperature and with the first plan."""
         return Slot(
             round=round,
             slot=slot,

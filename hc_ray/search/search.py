@@ -1,5 +1,5 @@
-"""The state of one trial's search and the steps that all agents share: asking for candidates, running the tests on
-them, selecting, handing in. Decisions fall at round barriers, in slot order, never in the order of arrival."""
+"""The state of one trial's search, and the steps that all agents share: sampling candidates, running tests, selecting,
+submitting. Decisions are made between rounds, in slot order, never in order of arrival."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
 
 @dataclass(eq=False)
 class Search:
-    """What a trial is given, and where it stands; only its own coroutine touches it."""
+    """A trial's inputs and its current state. Only its own coroutine uses it."""
 
     task: Task
     spec: Spec
@@ -46,12 +46,12 @@ class Search:
     clock: Clock
     name: str
     lineage_tokens: int
-    """What one lineage of the style ``loop`` may spend."""
+    """Token budget of one lineage of the style ``loop``."""
 
     pool: Pool = field(default_factory=Pool)
     suite: Suite | None = None
     division: str = ""
-    """What is told of the parts that a model named; empty where none was asked."""
+    """The decomposer's subtasks as prompt text; empty without a decomposer."""
     missed: tuple[str, ...] = ()
     """Sentences of the instruction that a failed answer may have missed."""
     selection: Selection | None = None
@@ -60,18 +60,18 @@ class Search:
     stop_reason: str = ""
     shown: dict[str, str] = field(default_factory=dict)
     know_how: str = ""
-    """What prompts say of the skills that the instruction calls for."""
+    """The prompt text of the skills that match the instruction."""
     submissions: list[Submission] = field(default_factory=list)
     handed_in: list[Selection | None] = field(default_factory=list)
-    """What stood when each submission was made."""
+    """The selection at each submission."""
     first_row: tuple[Cell, ...] | None = None
-    """What the first submission had shown by then: nothing for the untouched workspace, None if it never ran."""
+    """The first submission's row when it was made: empty for the untouched workspace, None if it was not run."""
     bits: list[bool] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.askings = [self.asking]
-        """Whoever asked the solver's model: the trial itself, and each of its lineages."""
+        """All users of the solver's model: the trial itself, and each of its lineages."""
         self.schedule = Schedule(config=self.config, profile=self.asking.role.profile, task_digest=self.task.digest,
                                  trial_seed=self.seed)  # fmt: skip
         self.runs = SuiteRuns(self.forks)
@@ -79,11 +79,11 @@ class Search:
 
     @property
     def purse(self) -> Purse:
-        """What the trial has spent and may spend."""
+        """The trial's spending and budget."""
         return self.asking.purse
 
     async def look_around(self, looks: environment_probe.Looks) -> None:
-        """See what the untouched environment holds."""
+        """Take a snapshot of the untouched environment."""
         self.spec = await looks.around(self.spec, self.task)
         self.deliverable = deliverable_of(self.spec)
         if self.config.agent_style == "direct":
@@ -95,7 +95,7 @@ class Search:
                                            plain=self.config.agent_style == "loop")  # fmt: skip
 
     async def _read_named(self) -> None:
-        """Read the named files: they go into every prompt, cut."""
+        """Read the files that the instruction names, which go into every prompt, shortened."""
         named = list(self.deliverable.inputs[:_SHOWN_FILES])
         named += [self.deliverable.path] if self.deliverable.path and self.deliverable.exists else []
         for path in named:
@@ -105,7 +105,7 @@ class Search:
                 self.shown[path] = text[:_SHOWN_CHARACTERS] + cut
 
     def prompt(self, slot: Slot) -> Prompt:
-        """What a slot asks its model."""
+        """A slot's prompt."""
         return prompt_formats.ask(
             self.spec.instruction,
             self.deliverable,
@@ -122,7 +122,7 @@ class Search:
         )
 
     def notes_for(self, slot: Slot) -> str:
-        """What a slot's prompt tells besides the instruction."""
+        """The additional text of a slot's prompt."""
         if slot.parent is not None:
             return repair.notes(self.pool.candidate(slot.parent), self.feedback(slot.parent))
         if slot.told == "reread":
@@ -141,7 +141,7 @@ class Search:
         return repair.feedback(row, self.pool.tests, self.config.feedback) if row else ()
 
     async def payable(self, slots: Sequence[Slot]) -> tuple[tuple[Slot, Prompt], ...]:
-        """The first of the slots that turns and tokens can pay for, with their prompts; says why it took fewer."""
+        """The slots that turns and tokens can pay for, with their prompts; notes why there are fewer."""
         slots = slots[: max(0, self.config.max_turns - self.turns)]
         if not slots:
             self.stop_reason = "turns"
@@ -153,14 +153,14 @@ class Search:
         return tuple(asked[:count])
 
     async def ask(self, asked: Sequence[tuple[Slot, Prompt]]) -> tuple[Candidate, ...]:
-        """Ask for a round's candidates, all at once; they enter the pool in slot order."""
+        """Sample a round's candidates concurrently; they enter the pool in slot order."""
         self.round += 1
         self.emit_turn()
         said = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
         for (slot, prompt), answer in zip(asked, said, strict=True):
             found = prompt_formats.read(answer, prompt, self.deliverable)
-            if slot.parent and not isinstance(found, Malformed):  # one that names one file of several keeps the others
+            if slot.parent and not isinstance(found, Malformed):  # a repair of some files keeps its parent's others
                 found = {**self.pool.candidate(slot.parent).files, **found}
             candidate = candidate_of(slot, found, self.pool.candidates,
                                           prompt_tokens=answer.prompt_tokens or 0,
@@ -174,14 +174,14 @@ class Search:
         return tuple(made)
 
     def entered(self, slots: Sequence[Slot], made: Sequence[Candidate]) -> None:
-        """Journal a round's candidates, which are in the pool by now, and the slots they come from."""
+        """Journal a round's candidates, which are already in the pool, with their slots."""
         self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot in slots],
                      digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
 
     async def evaluate(self, made: Sequence[Candidate]) -> None:
-        """Run the tests on what is new among the candidates. What they show is looked at in slot order when all runs
-        are over: no decision depends on which run was faster."""
+        """Run the tests on the new candidates. Results are processed in slot order after all runs, so that no decision
+        depends on which run was faster."""
         pool = self.pool
         new = {one.id: one for one in made if one.files and one.duplicate_of is None and one.id not in pool.rows}
         trying = (self.runs.try_out(name, one.files, pool.tests) for name, one in new.items())
@@ -194,8 +194,8 @@ class Search:
                                                 progress=progress(row, pool.tests)))  # fmt: skip
 
     def _share_row(self, one: Candidate) -> None:
-        """A duplicate takes its original's row: it is a vote. Where nothing but votes decides, an echo is none: what is
-        likeliest in one wording mostly is in the next, so that greedy copies are one voice and no agreement."""
+        """Give a duplicate its original's row, as a vote. If only votes decide, a greedy copy is not one: the likeliest
+        answer to one wording is mostly the likeliest to the next, so such copies are no agreement."""
         pool = self.pool
         if one.duplicate_of not in pool.rows:
             return
@@ -209,15 +209,14 @@ class Search:
         self.hold(self.pool.choose(selector, self.selection))
 
     def hold(self, selection: Selection) -> None:
-        """From now on this is what would be handed in; journal it, and tell of it."""
+        """Make this the current selection; journal and report it."""
         self.selection = selection
         self.journal("select", **selection.model_dump(mode="json"))
         self.beat()
 
     async def hand_in(self) -> bool | None:
-        """Hand in the best candidate (the untouched workspace where there is none); the verdict's one bit. None where
-        it is what a verdict has failed already, or has the same files: nothing is handed in, and what was stays what is
-        told of."""
+        """Submit the best candidate (or the untouched workspace) and return the verdict's bit. Returns None, without a
+        submission, if it or one with the same files has failed already."""
         if self.selection is None or self.selection.chosen is None:
             self.selection = self.pool.unselected(self.config.selector) or self.selection
         made = self._chosen(self.selection)
@@ -234,7 +233,7 @@ class Search:
             self.first_row = self.pool.rows.get(made.id) if made else ()
         self.handed_in.append(self.selection)
         self.submissions.append(submission)
-        # How long the hidden tests take says something of them: no decision of the search may hear it.
+        # The hidden tests' duration reveals something about them: no decision of the search may depend on it.
         with self.clock.stopped():
             passed = await self.judge(submission)
         self.bits.append(passed)
@@ -246,12 +245,12 @@ class Search:
         return self.pool.candidate(selection.chosen) if selection and selection.chosen else None
 
     def emit_turn(self, turn: int | None = None) -> None:
-        """Tell that a turn begins: the trial's next one, or this one of a lineage (``max_turns`` bounds either)."""
+        """Report the start of a turn: the trial's next one, or this one of a lineage (``max_turns`` limits either)."""
         turn = self.turns + 1 if turn is None else turn
         self.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
 
     def beat(self) -> None:
-        """Tell the display how far the search is."""
+        """Report progress to the display."""
         chosen, rows = self.selection.chosen if self.selection else None, self.pool.rows
         share = progress(rows[chosen], self.pool.tests) if chosen and chosen in rows else 0.0
         self.events.emit(

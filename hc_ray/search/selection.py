@@ -1,8 +1,7 @@
-"""Which candidate to hand in, from the pass matrix alone: pure, and replayable on stored matrices.
+"""Selects the candidate to submit, from the pass matrix alone: pure, and replayable on stored matrices.
 
-Ties, in every selector: more of the others answer alike, input by input, then fewer tests in error, then the earlier
-candidate. A test with an *unknown* expectation judges nobody; it shows behaviour. Duplicates keep their rows: they are
-votes."""
+Every selector breaks ties by agreement with the others, input by input, then by fewer tests in error, then by order. A
+test with an *unknown* expectation does not judge; it shows behaviour. Duplicates keep their rows, as votes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,35 +14,35 @@ from hc_ray.domain.value import Value
 from hc_ray.machine import own_code
 
 WRONG_PASSES_WRONG = 1000.0
-"""B4: how strongly a wrong candidate is presumed to fail a wrong test (arXiv 2409.08692)."""
+"""B4: strength of the prior that a wrong candidate fails a wrong test (arXiv 2409.08692)."""
 PRIOR_RIGHT = 10.0
-"""B4: Beta prior weight of a right candidate and of a right test."""
+"""B4: Beta prior weights of a correct candidate and of a correct test."""
 BELIEVED = 0.7
-"""Confidence from which an expectation is believed: the instruction shows it, or a second reading supports it."""
+"""The least confidence of a believed expectation: the instruction shows it, or a second reading supports it."""
 LEAST = 0.25
-"""A test that weighs less judges nobody: too many who worked on the task insist that it is wrong."""
+"""Tests below this weight no longer judge: too many lineages dispute them."""
 Classes = dict[frozenset[int], list[str]]
-"""Candidates by the exact set of judging tests that they pass."""
+"""Set of judging tests passed → the candidates that pass exactly these."""
 
 
 class Selection(Value):
-    """What a selector decided, and on what."""
+    """A selector's decision, with its reasons."""
 
     selector: SelectorName
     chosen: str | None
-    """None when no candidate stands in the matrix."""
+    """None if the matrix has no candidate."""
     scores: dict[str, float] = {}
     clusters: tuple[tuple[str, ...], ...] = ()
-    """Candidates that behaved identically on every input, the largest group first; those that showed nothing are left
-    out."""
+    """Groups of candidates that behave identically on every input, largest first, without those that showed nothing."""
     confidence: float = 0.0
-    """``posterior``: the chosen pass pattern's share of the posterior; else the share of candidates that behave like
-    the chosen one."""
+    """``posterior``: the chosen pass pattern's share of the posterior; otherwise the share of candidates that behave
+    like the chosen one."""
     why: str
     agreement: dict[str, float] = {}
-    """What ties between scores fall to: how far the others answer alike."""
+    """The tie-breaker: how far the others' answers agree."""
     silent: bool = False
-    """Nothing tells the chosen one from another that behaves differently: it was the first of equals."""
+    """Whether nothing distinguishes the chosen one from another that behaves differently: it was the first of
+    equals."""
 
 
 def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest]) -> Selection:
@@ -60,14 +59,14 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     group = {member: cluster for cluster in clusters for member in cluster}
     confidence = {member: len(cluster) / len(matrix.candidates) for member, cluster in group.items()}
     if name == "mbr":
-        # MBR-exec: the group of identical behaviour, then the agreement inside the inputs as a fraction of one.
+        # MBR-exec: the size of the group of identical behaviour, plus the agreement on inputs as a fraction.
         scores = {
             candidate: len(group.get(candidate, ())) + 0.99 * agreement[candidate] for candidate in matrix.candidates
         }
     elif name == "max_pass":
         scores = weight
     elif name == "codet":
-        # CodeT: (tests passed) × √(candidates that pass the same ones).
+        # CodeT: (tests passed) × √(candidates that pass the same tests).
         scores = {member: weight[member] * sqrt(len(members)) for members in classes.values() for member in members}
     elif OWN.fullmatch(name):
         scores, failed = _by_own(matrix, name, tests)
@@ -78,12 +77,12 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
     }
     beaten = frozenset() if name == "mbr" or OWN.fullmatch(name) else _beaten(classes, tests)
-    # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
+    # Equal crashes are not votes: if any candidate answered an input, those that only crashed are out.
     ranks = {
         one: (bool(group) and one not in group, one in beaten, -scores[one], -agreement[one], errors[one])
         for one in matrix.candidates
     }
-    chosen = min(matrix.candidates, key=lambda one: ranks[one])  # the first of equals
+    chosen = min(matrix.candidates, key=lambda one: ranks[one])  # ties go to the first
     alike = group.get(chosen, ())
     return Selection(
         selector=name,
@@ -98,8 +97,8 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
 
 
 def _by_own(matrix: PassMatrix, name: str, tests: Sequence[SelfTest]) -> tuple[dict[str, float], str]:
-    """The scores that a selector of the user's own gives, and how it failed: then it prefers nobody. Raises
-    ``ConfigError`` for one that is not there."""
+    """The scores of a user's own selector, and its failure, after which all scores are equal. Raises ``ConfigError`` if
+    the selector does not exist."""
     try:
         given = own_code.selector_of(name)(matrix, tests)
         scores = {one: float(given[one]) for one in matrix.candidates}
@@ -113,9 +112,9 @@ def _by_own(matrix: PassMatrix, name: str, tests: Sequence[SelfTest]) -> tuple[d
 
 
 def _beaten(classes: Classes, tests: Sequence[SelfTest]) -> frozenset[str]:
-    """Candidates of whom another passes everything that they pass, and besides a believed expectation, or one that
-    follows from the instruction (it does not crash on an input that is allowed): copies of one mistake are many, and
-    that alone is no reason to prefer it."""
+    """Candidates that another one beats: it passes everything that they pass, and also a believed expectation or one
+    that follows from the instruction (no crash on an allowed input). A common mistake has many copies, which alone is
+    no reason to prefer it."""
     believed = {
         i for i in judging(tests)
         if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
@@ -129,14 +128,14 @@ def _beaten(classes: Classes, tests: Sequence[SelfTest]) -> frozenset[str]:
 
 
 def stated(tests: Sequence[SelfTest]) -> tuple[int, ...]:
-    """Columns of the tests whose answer, or refusal, the instruction itself shows."""
+    """Columns of the tests whose answer or rejection the instruction itself shows."""
     return tuple(i for i, test in enumerate(tests)
                  if test.expectation.kind in ("value", "rejected") and test.confidence >= BELIEVED)  # fmt: skip
 
 
 def judging(tests: Sequence[SelfTest]) -> tuple[int, ...]:
-    """Columns that judge: all but the *unknown* ones, those that nobody believes any more, and those that a trivial
-    state passes: they are hygiene, or guards of what must stay as it is."""
+    """The judging columns: all except *unknown* expectations, tests that lost their weight by disputes, and tests that
+    trivial states pass (hygiene and guards)."""
     return tuple(
         i for i, test in enumerate(tests)
         if test.expectation.kind != "unknown" and test.weight >= LEAST and (test.discriminates or test.guard)
@@ -144,27 +143,27 @@ def judging(tests: Sequence[SelfTest]) -> tuple[int, ...]:
 
 
 def deciding(tests: Sequence[SelfTest]) -> tuple[int, ...]:
-    """The judging columns of a suite that can tell a right state from a wrong one; none where trivial states pass
-    everything that it expects (a weak suite)."""
+    """The judging columns of a suite that can tell correct states from wrong ones; none for a weak suite, which trivial
+    states pass."""
     columns = judging(tests)
     return columns if any(tests[i].discriminates and not tests[i].guard for i in columns) else ()
 
 
 def progress(row: Sequence[Cell], tests: Sequence[SelfTest]) -> float:
-    """The weighted share of judging tests that a candidate passes; 0.0 where none judges."""
+    """The weighted share of judging tests that a candidate passes; 0.0 if there are none."""
     columns = judging(tests)
     total = sum(tests[i].weight for i in columns)
     return sum(tests[i].weight for i in columns if row[i].outcome == "pass") / total if total else 0.0
 
 
 def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
-    """Columns that show behaviour: those with an input; where there are none, the files themselves."""
+    """Columns that show behaviour: those with an input, or if there are none, those of files."""
     inputs = tuple(i for i, test in enumerate(tests) if test.subject.kind != "file")
     return inputs or tuple(range(len(tests)))
 
 
 def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
-    """Groups of identical behaviour, largest first, then the earliest; candidates that only crashed are left out."""
+    """Groups of identical behaviour, largest first, then earliest, without candidates that only crashed."""
     columns = _showing(tests)
     groups: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
@@ -178,8 +177,8 @@ def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[t
 def _agreement(
     matrix: PassMatrix, tests: Sequence[SelfTest], clusters: Sequence[tuple[str, ...]]
 ) -> dict[str, float]:  # fmt: skip
-    """The mean share of the others that answer as a candidate does, input by input; between 0 and 1. A crash agrees
-    with nobody: of two programs that differ on one input alone, the one that answers it is the better."""
+    """The mean share of the other candidates that give the same answer, over all inputs; 0 to 1. A crash agrees with
+    nothing: of two programs that differ on one input only, the one that answers it is better."""
     columns = _showing(tests)
     cells_of = dict(zip(matrix.candidates, matrix.cells, strict=True))
     rows = {
@@ -187,7 +186,7 @@ def _agreement(
         for cluster in clusters
         for member in cluster
     }
-    # How many give each answer, column by column: who is compared with each of the others is so in one pass.
+    # Counting answers per column compares each candidate with all others in one pass.
     answers = [Counter(column) for column in zip(*rows.values(), strict=True)]
     scores = dict.fromkeys(matrix.candidates, 0.0)
     cells = max(1, (len(rows) - 1) * len(columns))
@@ -198,7 +197,7 @@ def _agreement(
 
 
 def crashed(cell: Cell) -> bool:
-    """Whether a run gave no answer at all."""
+    """Whether a run gave no answer."""
     return cell.observed is None or cell.outcome in ("error", "timeout")
 
 
@@ -211,8 +210,8 @@ def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> Classes:
 
 
 def _posterior(classes: Classes, tests: Sequence[SelfTest]) -> tuple[dict[str, float], dict[str, float]]:
-    """B4: for each pass pattern suppose that its members are the right candidates and its passed tests the right tests;
-    the score is a sum of four log-Beta terms. Returns scores and each pattern's share of the posterior."""
+    """B4: for each pass pattern, assume that its members are the correct candidates and its passed tests the correct
+    tests; the score is a sum of four log-Beta terms. Returns scores and each pattern's share of the posterior."""
     columns = judging(tests)
     weight = {i: tests[i].weight for i in columns}
     all_tests, all_candidates = sum(weight.values()), sum(map(len, classes.values()))
@@ -221,7 +220,7 @@ def _posterior(classes: Classes, tests: Sequence[SelfTest]) -> tuple[dict[str, f
     for right, members in classes.items():
         others = all_candidates - len(members)
         right_tests = sum(weight[i] for i in right)
-        # Of the other candidates: who passes a right test, and who passes a wrong one.
+        # Among the other candidates: passes of correct tests, and of wrong ones.
         hits = sum(weight[i] * (passing[i] - len(members)) for i in right)
         wrong_hits = sum(weight[i] * passing[i] for i in columns if i not in right)
         logs[right] = (
@@ -243,7 +242,7 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def _why(matrix: PassMatrix, tests: Sequence[SelfTest], chosen: str, alike: int, name: SelectorName) -> str:
-    """One line for a reader. ``alike``: candidates that behave like the chosen one."""
+    """One line for display. ``alike``: number of candidates that behave like the chosen one."""
     row, columns = matrix.row(chosen), judging(tests)
     passed = sum(row[i].outcome == "pass" for i in columns)
     shown = f"{alike} of {len(matrix.candidates)} candidates behave like it" if alike else "it answered no input"

@@ -1,5 +1,4 @@
-"""What a trial does around its agent: the suite before it, the parts of the work, refinement after a failed verdict,
-and what came of it all."""
+"""The parts of a trial around its agent: suite, decomposition, refinement after a failed verdict, and outcome."""
 
 from dataclasses import dataclass
 
@@ -25,12 +24,12 @@ from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.suite_writer import SuiteWriter, suite_key, write_suite
 
 _MORE_A_CATEGORY, _MOST_A_CATEGORY = 3, 20
-"""How far a refinement widens the categories that the first suite has filled."""
+"""Further tests that a refinement allows in categories that the first suite has filled."""
 
 
 @dataclass(eq=False)
 class Trial:
-    """One trial, from its suite to its outcome."""
+    """One trial, from suite to outcome."""
 
     search: Search
     tester: RoleModel
@@ -39,7 +38,7 @@ class Trial:
     suites: Once[Suite]
     looks: Looks
     parts: tuple[Subtask, ...] = ()
-    """The parts of the work that the solver is told."""
+    """The subtasks in the solver's prompt."""
 
     def __post_init__(self) -> None:
         self.config = self.search.config
@@ -47,7 +46,7 @@ class Trial:
         self.exchanges: list[Exchange] = []
 
     async def work(self, agent: str) -> None:
-        """What one of our agents does: ``raw``, ``best_of_n`` or ``hc``."""
+        """Run one of our agents: ``raw``, ``best_of_n`` or ``hc``."""
         if agent == "hc" and self.config.decompose == "model":
             self.parts = await self._parts()
             told = (f"{number}. {part.told}" for number, part in enumerate(self.parts, start=1))
@@ -55,8 +54,8 @@ class Trial:
         await getattr(self.agents, agent)()
 
     async def write_tests(self) -> None:
-        """The suite, of the cache or made now, before any candidate exists. It has a time limit of its own; past that
-        there is none, and it has cost what was spent until then."""
+        """Get the suite from the cache or write it, before any candidate exists. It has its own time limit; after that,
+        there is no suite, but its tokens still count."""
         search, seconds = self.search, self.config.testgen.seconds
         purse = Purse(self.config.testgen.budget_tokens)
         made_here = False
@@ -64,7 +63,7 @@ class Trial:
         async def write() -> Suite:
             nonlocal made_here
             made_here = True
-            # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
+            # Other trials may wait for it, so it has its own sandboxes and outlives this trial's deadline.
             suite, exchanges = await write_suite(
                 search.task, config=self.config, seed=search.seed, tester=self.tester, place=self.place,
                 looks=self.looks, events=search.events, purse=purse,
@@ -77,7 +76,7 @@ class Trial:
         try:
             suite = await Clock(seconds, search.clock.queued).bound(writing)
         except TimeIsUp:
-            search.notes.append(f"the suite was not finished within its {seconds:g} s: there is none")
+            search.notes.append(f"there is no suite: it was not finished within {seconds:g} s")
             search.purse.charge_all_of(purse)
             search.suite = Suite(task_digest=search.task.digest)
             return
@@ -87,13 +86,13 @@ class Trial:
         search.purse.charge(suite.prompt_tokens, suite.completion_tokens, suite.engine_seconds)
 
     async def _parts(self) -> tuple[Subtask, ...]:
-        """The parts that the decomposer names; the generic four where it has none."""
+        """The decomposer's subtasks, or the generic four if it names none."""
         search = self.search
         seed = seed_of(search.task.digest, search.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed, max_tokens=self.config.max_answer_tokens)
         asking = Asking(self.decomposer, search.purse)
         if not await payable([(asking, prompt)]):
-            search.notes.append("the budget pays for no decomposition: the generic parts are taken")
+            search.notes.append("the budget does not pay for a decomposition: generic subtasks are used")
             return decompose.GENERIC
         (answer,) = await asking.all([("decompose", prompt)])
         self.exchanges += asking.exchanges
@@ -104,7 +103,7 @@ class Trial:
         return found
 
     async def refine(self) -> None:
-        """After a failed verdict: re-read the instruction, add self-tests, go on with what is left to spend."""
+        """After a failed verdict: re-read the instruction, add self-tests, and continue with the remaining budget."""
         search = self.search
         place = f"refine{len(search.bits)}"
         left = Purse(min(self.config.testgen.budget_tokens, search.purse.left // 2), outer=search.purse)
@@ -159,8 +158,8 @@ class Trial:
         )
 
     def _self_verdict(self) -> tuple[bool | None, float | None]:
-        """What the suite, frozen before the first candidate, had said of the first submission when that was made: the
-        untouched workspace fails it (the gate saw that); of one that it never ran on nothing is known."""
+        """The frozen suite's result for the first submission when it was made. The untouched workspace fails (the gate
+        has checked that); without a run the result is unknown."""
         search = self.search
         if search.suite is None or search.first_row is None or not judging(search.suite.tests):
             return None, None
@@ -172,6 +171,6 @@ class Trial:
 
 
 def widened(config: TestgenConfig) -> TestgenConfig:
-    """Room for more tests in categories that the first suite has filled."""
+    """The config with room for more tests in categories that the first suite has filled."""
     most = min(_MOST_A_CATEGORY, config.tests_per_category_max + _MORE_A_CATEGORY)
     return config.model_copy(update={"tests_per_category_max": most})

@@ -1,4 +1,4 @@
-"""What comes out of a trial."""
+"""The outcome of a trial."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,40 +12,40 @@ from hc_ray.search.selection import Selection
 
 
 class TrialOutcome(Value):
-    """All that a trial did, short of its verdicts' details."""
+    """Everything that a trial did, without details of its verdicts."""
 
     instruction: str
     candidates: tuple[Candidate, ...] = ()
-    """In slot order, malformed ones and duplicates included: the pool, for replays that cut it."""
+    """The pool in slot order, including malformed ones and duplicates, for replays that cut it."""
     suite: Suite | None = None
     matrix: PassMatrix | None = None
-    """``hc``: candidates × self-tests; ``best_of_n``: candidates × inputs of no suite; duplicates have rows."""
+    """``hc``: candidates × self-tests; ``best_of_n``: candidates × inputs that are not from a suite; includes rows of
+    duplicates."""
     matrix_tests: tuple[SelfTest, ...] = ()
-    """The matrix's columns: the suite's, then those that were written after a verdict; they guide the search alone."""
+    """The matrix's columns: the suite's, then tests written after a verdict, which only guide the search."""
     selection: Selection | None = None
-    """What was handed in last, and why."""
+    """The last submission's selection."""
     subtasks: tuple[Subtask, ...] = ()
-    """The parts of the work that the solver was told; empty where it was told none."""
+    """The subtasks in the solver's prompt; empty if there were none."""
     submissions: tuple[str, ...] = ()
-    """Digests of what was handed in, in order."""
+    """Digests of the submissions, in order."""
     bits: tuple[bool, ...] = ()
     """The verdicts, in order; the headline is the first."""
     turns: int = 0
     """Answers of the solver model."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """Both with the suite's cost in full, cached or not."""
+    """Both include the suite's full cost, cached or not."""
     shared_tokens: int = 0
-    """Of the prompts' tokens those with which the same lineage's previous prompt began: the budget does not count
-    them."""
+    """Prompt tokens shared with the same lineage's previous prompt, which the budget does not count."""
     engine_seconds: float = 0.0
     queued_seconds: float = 0.0
-    """In which all that the trial had asked for waited for an engine or a slot."""
+    """Seconds in which all pending operations of the trial waited for an engine or a slot."""
     self_pass: bool | None = None
-    """Whether the first submission passes every judging test of the suite; None without a suite, or where it was
-    handed in before the suite ran on it."""
+    """Whether the first submission passes every judging test of the suite; None without a suite, or if it was submitted
+    before the suite ran on it."""
     progress: float | None = None
-    """The weighted share of the suite's judging tests that the first submission passes; None as ``self_pass``."""
+    """The weighted share of the suite's judging tests that the first submission passes; None like ``self_pass``."""
     stop_reason: str = ""
     """Why the search ended: ``single sample``, ``complete``, ``tokens``, ``turns``, ``rounds``, ``timeout``."""
     unanswered: int = 0
@@ -53,13 +53,13 @@ class TrialOutcome(Value):
     notes: tuple[Shown, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     differences: Mapping[str, bytes] = {}
-    """Digest of a candidate's files → its difference from the image, where its files may not be all of it."""
+    """Digest of a candidate's files → its difference to the image, if its files may not be all of it."""
 
     @property
     def chosen(self) -> str | None:
-        """The candidate that was handed in (the last one); None for the untouched workspace."""
+        """The last submitted candidate; None for the untouched workspace."""
         return self.selection.chosen if self.selection else None
 
     def changed_since(self, earlier: "TrialOutcome") -> dict[str, Any]:
-        """The fields that are not as they were: mostly few, and none of the large ones."""
+        """The changed fields: usually few, and none of the large ones."""
         return {name: mine for name, mine in self if mine != getattr(earlier, name)}

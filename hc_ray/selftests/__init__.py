@@ -1,2 +1,2 @@
-"""Tests that the model writes and tests from the examples that an instruction shows: their inputs, the gate, the suite,
-the runner, and how far a test is trusted. May import ``agent`` and ``spec``."""
+"""Self-tests, written by the model or taken from an instruction's examples: inputs, gate, suite, runner, and trust. May
+import ``agent`` and ``spec``."""

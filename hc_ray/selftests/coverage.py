@@ -1,4 +1,4 @@
-"""Which sentences of an instruction a suite's tests encode."""
+"""Which sentences of an instruction a suite's tests cover."""
 
 import re
 from collections import Counter
@@ -9,13 +9,13 @@ from hc_ray.spec.spec import Spec
 
 
 def least_tested(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:
-    """The sentences, those that fewest tests with a known answer encode first."""
+    """The sentences, sorted by how few tests with a known answer encode them."""
     known = Counter(test.sentence for test in tests if test.expectation.kind in ("value", "rejected"))
     return tuple(sorted(dict.fromkeys(spec.sentences), key=lambda sentence: known[sentence]))
 
 
 def sentence_of(quote: str, spec: Spec) -> str:
-    """The task's sentence that a quotation lies in or begins with; empty where the task says no such thing."""
+    """The task's sentence that contains or starts a quotation; empty if the task has none."""
     if not quoted_in(quote, spec.instruction):
         return ""
     wanted = _plain(quote)
@@ -25,7 +25,7 @@ def sentence_of(quote: str, spec: Spec) -> str:
 
 
 def quoted_in(quote: str, instruction: str) -> bool:
-    """Whether a quotation stands in the instruction; white space, spelled out or not, and marks aside."""
+    """Whether a quotation occurs in the instruction, ignoring white space, escaped or not, and punctuation marks."""
     wanted = _plain(quote)
     return len(wanted) >= 8 and wanted in _plain(instruction)
 

@@ -1,5 +1,5 @@
-"""Writing a suite of whole test files, for any task: rounds of a tester that sees instruction and environment, then the
-gate, to which an independent second reading belongs: it drops a check that a sentence of the task contradicts."""
+"""Writes a suite as whole test files, for any task: rounds of a tester that sees instruction and environment, then the
+gate with an independent second reading, which drops checks that a sentence of the task contradicts."""
 
 import re
 from codecs import getincrementaldecoder
@@ -21,22 +21,22 @@ from hc_ray.selftests.writer import OWNER, Writer
 from hc_ray.spec.spec import Spec
 
 _READING_SHARE = 0.35
-"""The share of the budget that is kept for the second reading."""
+"""The share of the budget reserved for the second reading."""
 _UNSUPPORTED = 0.5
-"""What a check's weight is multiplied by where a second reading finds nothing in the task that asks for it."""
+"""Factor on a check's weight if a second reading finds no support for it in the task."""
 _SUPPORTED = 0.75
-"""Confidence of a check that a second reading supports with a quotation."""
+"""Confidence of a check that a second reading supports by a quotation."""
 _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
-"""Files of the environment that the tester is shown, characters of each, and of all of them."""
+"""The most files of the environment in a tester's prompt, and the most characters of each and of all."""
 _WHOLE = 1.2
-"""A file that is no longer than so many times its room is shown whole: its end is worth more than that."""
+"""A file up to this many times longer than its room is shown whole, since its end is worth more."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
 _CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
-"""Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
+"""Control characters that do not occur in text; without white space, backspaces and terminals' escapes."""
 
 
 async def first_files(spec: Spec, untouched: Sandbox) -> dict[str, bytes]:
-    """How the files begin that a tester is shown: first those that the instruction names, whoever made them."""
+    """The heads of the files for a tester's prompt, first those that the instruction names."""
     named = [file.path for file in spec.files if file.exists or file.located]
     held = [one.path for one in (*spec.snapshot.files, *spec.snapshot.outside) if one.lines is not None]
     found: dict[str, bytes] = {}
@@ -61,7 +61,7 @@ class FileSuiteWriter(Writer):
             max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
         )  # fmt: skip
         self._assumed: tuple[str, ...] = ()
-        # Of what the instruction shows only examples: that a file is named makes it no deliverable.
+        # Take only examples from the instruction: a named file is not necessarily a deliverable.
         examples = () if self.known else shown_tests(self.spec, deliverable_of(self.spec))
         shown = [test for test in examples if test.subject.kind != "file"]
         return [*shown, *await self._ask_in_rounds(shown)]
@@ -100,7 +100,7 @@ class FileSuiteWriter(Writer):
     # The second reading
 
     async def _read_again(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
-        """Have checks read against the task once more; what a quotation contradicts is dropped."""
+        """Have the checks compared with the task again; drops those that a quotation contradicts."""
         checks = [test for test in tests if test.subject.kind == "check" and test.discriminates]
         if not checks or not self.config.second_reading:
             return list(tests)
@@ -108,7 +108,7 @@ class FileSuiteWriter(Writer):
         seed = seed_of(self.task.digest, self.seed, "tester", self.place, "reading")
         prompt = file_tester.ask_reading(self._seen, seed, checks)
         if not await payable([(asking, prompt)]):
-            self.notes.append("the budget paid for no second reading")
+            self.notes.append("the budget did not pay for a second reading")
             return list(tests)
         (answer,) = await asking.all([(OWNER, prompt)])
         readings = file_tester.read_readings(answer)
@@ -134,7 +134,7 @@ class FileSuiteWriter(Writer):
 
 
 def states(view: EnvironmentView) -> str:
-    """The state of git repositories, of which no file tells."""
+    """The state of git repositories, which no file shows."""
     told = [f"{path}:\n{state}" for path, state in view.repositories.items()]
     return (
         "\n\n".join(["Its git repositories, each with its status and the last commits of all refs:", *told])
@@ -144,20 +144,20 @@ def states(view: EnvironmentView) -> str:
 
 
 def heads(files: Mapping[str, bytes]) -> str:
-    """How files begin, so much of each that all can be shown. Of one that is no text what can be read in it is shown,
-    as ``strings`` does: so a database tells its tables."""
+    """The heads of files, cut so that all can be shown. For binary files, shows readable parts like ``strings``, so
+    that a database reveals its tables."""
     texts: dict[str, str] = {}
     for path, data in files.items():
         if not _CONTROLS.search(data):
             try:
-                texts[path] = getincrementaldecoder("utf-8")().decode(data)  # it may end within a character
+                texts[path] = getincrementaldecoder("utf-8")().decode(data)  # it may be cut within a character
             except UnicodeDecodeError:
                 texts[f"{path} (no UTF-8; shown as ISO 8859-1)"] = data.decode("latin-1")
         else:
             texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()
     left, parts = _ALL_HEADS, {}
     shortest = sorted(filter(texts.get, texts), key=lambda name: len(texts[name]))
-    for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # what short ones leave is the others'
+    for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # long files get what short ones leave
         text, room = texts[name], min(_HEAD, left // count)
         room = len(text) if len(text) <= _WHOLE * room else room
         left -= min(room, len(text))

@@ -1,4 +1,4 @@
-"""A tester that writes whole test files: how it is asked, and how its answers are read into checks. It sees the
+"""A tester that writes whole test files: its prompts, and the parsing of its answers into checks. It sees the
 instruction and the untouched environment, never a solution."""
 
 import ast
@@ -17,7 +17,7 @@ from hc_ray.selftests.runner import BEFORE, CHECK_PROPERTY
 from hc_ray.spec.spec import Spec
 
 CONFIDENCE = 0.6
-"""Of a check before anything was seen of it: a capable model's reading of a sentence."""
+"""Initial confidence of a check: a capable model's interpretation of a sentence."""
 _SHOWN_KNOWN = 60
 _LINE = re.compile(
     r"^[\s*`-]*(?:\d+[.)])?[\s*`]*(?:name:\s*)?(test_\w+)(?:\(\))?[`*]*\s*:"
@@ -25,7 +25,7 @@ _LINE = re.compile(
     re.I | re.M,
 )
 _SAID = re.compile(r"\s*[\"“](.*)[\"”]\s*(?:\|(.*))?$")
-"""A quotation, which may hold a bar, and a reason."""
+"""A quotation, which may contain a bar, and a reason."""
 _MARKS = "\"'“”"
 _SCRIPT = re.compile(r"(?:#![^\n]*\n)?\s*#\s*(test_\w+)\s*:\s*([^\n]*)")
 _SCRIPT_TEST = Template('''\
@@ -63,7 +63,7 @@ class Reading(Value):
 
 
 class Seen(Value):
-    """What the tester sees, and how it answers."""
+    """The tester's input, and its sampling parameters."""
 
     spec: Spec
     environment: str
@@ -74,7 +74,7 @@ class Seen(Value):
 
 
 def ask(seen: Seen, seed: int, *, known: Sequence[SelfTest] = (), reflection: str = "") -> Prompt:
-    """The prompt for a file of tests. ``known``: tests that exist."""
+    """The prompt for a test file. ``known``: existing tests."""
     wanted = filled("tests_first")
     if known:
         names = "\n".join(f"- {test.subject.function} ({test.category}): {(test.reasoning or test.sentence)[:160]}"
@@ -91,7 +91,7 @@ def ask_reading(seen: Seen, seed: int, tests: Sequence[SelfTest]) -> Prompt:
 
 
 def _prompt(seen: Seen, seed: int, purpose: str, name: str, **values: str) -> Prompt:
-    """What a template asks of the task. ``values``: what it holds besides instruction and environment."""
+    """Fill a template for the task. ``values``: its placeholders besides instruction and environment."""
     user = filled(name, instruction=seen.spec.instruction.strip("\n"), environment=seen.environment, files=seen.files,
                   **values)  # fmt: skip
     messages = (Message(role="system", content=template("tests_system")), Message(role="user", content=user))
@@ -100,7 +100,7 @@ def _prompt(seen: Seen, seed: int, purpose: str, name: str, **values: str) -> Pr
 
 
 def read(completion: Completion, spec: Spec) -> Written | Malformed:
-    """The tests of an answer, each with the module's own imports, helpers and constants."""
+    """The tests in an answer, each with the module's imports, helpers and constants."""
     text = completion.text
     blocks = read_blocks(text)
     python = [one for one in blocks if one.language in ("python", "py", "python3", "")]
@@ -114,7 +114,7 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
         return Malformed(reason="the test file does not parse", text=code[:2000])
     functions = [part for part in parts if _is_test(part[0])]
     if functions and cut and not python[-1].closed:
-        functions.pop()  # it was cut, wherever that may be
+        functions.pop()  # the last function was cut
     shared = [source for node, source in parts if not _is_test(node)]
     modules = [(node, "\n\n".join([*shared, source]) + "\n") for node, source in functions]
     modules += [(node, module) for module in scripts for node in ast.parse(module).body if _is_test(node)]
@@ -125,7 +125,7 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
 
 
 def _of_script(block: Block) -> str | None:
-    """The module that runs a test which is a shell script; None where a block is none."""
+    """The module for a test that is a shell script; None if the block is not one."""
     said = _SCRIPT.match(block.text) if block.language in ("sh", "bash", "shell") else None
     if said is None:
         return None
@@ -136,8 +136,8 @@ def _of_script(block: Block) -> str | None:
 
 
 def _parts(code: str) -> list[tuple[ast.stmt, str]] | None:
-    """The statements of a module, each with its source and the comments before it; of a module that was cut off or
-    breaks somewhere those before that."""
+    """The statements of a module, each with its source and preceding comments; up to the first syntax error or the
+    cut."""
     lines = code.replace("\r\n", "\n").split("\n")
     for _ in range(40):
         try:
@@ -155,7 +155,7 @@ def _parts(code: str) -> list[tuple[ast.stmt, str]] | None:
         return [
             (node, "\n".join(lines[ends[i] : ends[i + 1]]).strip("\n"))
             if ends[i] < begins[i] and ends[i + 1] < begins[i + 1]
-            else (node, ast.unparse(node))  # it shares a line with another
+            else (node, ast.unparse(node))  # it shares a line with another statement
             for i, node in enumerate(body)
         ]
     return None
@@ -180,7 +180,7 @@ def _test(node: ast.FunctionDef, module: str, spec: Spec) -> SelfTest:
 
 
 def _docstring(text: str) -> tuple[Category, str]:
-    """Category and quotation of a test's docstring."""
+    """The category and quotation in a test's docstring."""
     first, _, rest = " ".join(text.split()).partition("|")
     named = first.strip().lower().replace(" ", "_").replace("-", "_")
     category: Category = next((one for one in CATEGORIES if one == named), "happy_path")
@@ -188,7 +188,7 @@ def _docstring(text: str) -> tuple[Category, str]:
 
 
 def _unquoted(text: str) -> str:
-    """A quotation without its marks. Backticks are such only where they enclose all of it and nothing else in it."""
+    """A quotation without quotation marks. Backticks count as such only if they enclose exactly the whole of it."""
     bare = text.strip()
     if len(bare) > 1 and bare[0] in _MARKS and bare[-1] in _MARKS:
         bare = bare[1:-1]
@@ -196,7 +196,7 @@ def _unquoted(text: str) -> str:
 
 
 def _sections(prose: str) -> dict[str, tuple[str, ...]]:
-    """The lists under the headings that were asked for, and what stands beside a heading."""
+    """Heading → its list, for the requested headings, including text on the heading's line."""
     marks = [*_HEADING.finditer(prose)]
     found: dict[str, tuple[str, ...]] = {}
     for mark, after in zip_longest(marks, marks[1:]):
@@ -209,7 +209,7 @@ def _sections(prose: str) -> dict[str, tuple[str, ...]]:
 
 
 def fault_of(test: SelfTest) -> str | None:
-    """Why a check asserts nothing; None where it can fail."""
+    """Why a check asserts nothing; None if it can fail."""
     tree = ast.parse(test.input)
     function = next((node for node in tree.body if isinstance(node, ast.FunctionDef)
                      and node.name == test.subject.function), None)  # fmt: skip
@@ -227,8 +227,8 @@ def fault_of(test: SelfTest) -> str | None:
 
 
 def sources(tests: Sequence[SelfTest]) -> str:
-    """The tests as one file: what they share once, then each function. Tests that mean different things by a name that
-    they share come in files of their own, as they are run."""
+    """The tests as one file: shared code once, then each function. Tests that define a shared name differently are put
+    into separate files, as they are run."""
     files: list[tuple[dict[str, str], list[str]]] = []
     for test in tests:
         shared: dict[str, str] = {}
@@ -253,7 +253,7 @@ def sources(tests: Sequence[SelfTest]) -> str:
 
 
 def _bound(node: ast.stmt) -> str:
-    """The name that a function, a class or a plain assignment gives something; else empty."""
+    """The name defined by a function, a class or a simple assignment; else empty."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return node.name
     target = node.targets[0] if isinstance(node, ast.Assign) else None
@@ -261,7 +261,7 @@ def _bound(node: ast.stmt) -> str:
 
 
 def read_readings(completion: Completion) -> Mapping[str, Reading]:
-    """Name of a test → what the reading says of it."""
+    """Test name → its second reading."""
     found = {}
     for name, verdict, rest in _LINE.findall(completion.text):
         quote, reason = said.groups("") if (said := _SAID.match(rest)) else rest.partition("|")[::2]

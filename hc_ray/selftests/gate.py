@@ -1,6 +1,6 @@
-"""The gate's first look, which runs nothing (``writer`` has the steps that do): a test must parse, have a name and a
-content of its own, assert something that can be reached, and not be contradicted by another test; and its last,
-how many tests a suite keeps. What is dropped is kept with its reason."""
+"""The gate's static steps (``writer`` has those that run tests). First: a test must parse, have a unique name and
+unique content, contain a reachable assertion, and not be contradicted by another test. Last: the limits on the number
+of tests. Dropped tests are kept with the reason."""
 
 import ast
 from collections import Counter
@@ -16,7 +16,7 @@ STABLE_RUNS = 3
 
 
 def fault_of(test: SelfTest) -> str | None:
-    """Why a test cannot be run or asserts nothing; None when it can and does."""
+    """Why a test cannot be run or asserts nothing; None if it is sound."""
     expectation = test.expectation
     if test.subject.kind == "call":
         if not test.subject.function or call_in_normal_form(test.input, test.subject.function) is None:
@@ -37,7 +37,7 @@ def fault_of(test: SelfTest) -> str | None:
 
 
 def content_of(test: SelfTest) -> tuple[str, ...]:
-    """What makes two tests the same."""
+    """The content of a test: equal for duplicates."""
     subject = (test.subject.kind, test.subject.path, test.subject.function or "")
     return (*subject, test.input, test.stdin, test.expectation.model_dump_json())
 
@@ -47,8 +47,8 @@ def input_of(test: SelfTest) -> tuple[str, ...]:
 
 
 def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, str]]:
-    """What can be seen without running anything: parses, asserts, unique name, unique content, one expectation an
-    input. What is admitted, and what is said of each test by its id."""
+    """Check what needs no run: parses, asserts, unique name, unique content, one expectation per input. Returns the
+    admitted tests, and the reason for each test by id."""
     admitted: list[SelfTest] = []
     reasons: dict[str, str] = {}
     names: set[str] = set()
@@ -57,12 +57,12 @@ def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, s
     for test in tests:
         fault = fault_of(test)
         if fault is None and test.id in names:
-            fault = "its name is another test's"
+            fault = "another test has the same name"
         if fault is None and content_of(test) in contents:
-            fault = "the same test stands there already"
+            fault = "it duplicates another test"
         answered = (one for one in admitted if one.expectation.kind != "property" and input_of(one) == input_of(test))
         if fault is None and test.expectation.kind == "unknown" and any(answered):
-            fault = "another test of this input expects an answer already"
+            fault = "another test already expects an answer for this input"
         if fault is None and test.expectation.kind in ("value", "rejected"):
             other = stated.setdefault(input_of(test), test.id)
             fault = f"contradicts {other}" if other != test.id else None
@@ -75,7 +75,8 @@ def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, s
 
 
 def capped(tests: Sequence[SelfTest], config: TestgenConfig) -> tuple[tuple[SelfTest, ...], dict[str, str]]:
-    """At most so many tests a category and in all, stated and judging ones first; and why the others are left out."""
+    """Limit the number of tests per category and in total, keeping stated and judging ones first. Also returns why the
+    others are left out."""
     ranked = sorted(range(len(tests)), key=lambda i: (tests[i].expectation.kind == "unknown", -tests[i].confidence, i))
     counts: Counter[str] = Counter()
     kept: set[int] = set()

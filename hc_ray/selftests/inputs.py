@@ -1,5 +1,5 @@
-"""Inputs that need no model, by the types of a signature's annotations and defaults and of shown examples. They serve
-agreement of behaviour (``best_of_n``) and fill categories that the tester left thin."""
+"""Generates inputs without a model, from the types of a signature's annotations, its defaults and shown examples. They
+are used for agreement of behaviour (``best_of_n``) and to fill categories with too few tests."""
 
 import ast
 import re
@@ -17,14 +17,14 @@ Range = Literal["ordinary", "boundary", "edge"]
 
 @cache
 def _pools() -> dict[str, dict[Range, list[str]]]:
-    """Kind → range → literals, as ``inputs.yaml`` beside this module holds them."""
+    """Kind → range → literals, from ``inputs.yaml`` beside this module."""
     found: dict[str, dict[Range, list[str]]] = yaml.safe_load(Path(__file__).with_name("inputs.yaml").read_text())
     return found
 
 
 def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
-    """A key of the pools for a parameter (``name``, ``name: annotation``, ``name=default``), by a shown example's
-    argument, else by annotation, else by default; None where none of them is there."""
+    """The pool's key for a parameter (``name``, ``name: annotation``, ``name=default``), from a shown argument, else
+    the annotation, else the default; None without any of them."""
     if sample is not None and sample not in _EMPTY and (kind := _kind_of_literal(sample)):
         return kind
     declared, _, default = parameter.partition("=")
@@ -33,8 +33,8 @@ def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
 
 
 def _is_record(sample: str | None) -> bool:
-    """Whether a shown argument is a tuple, a list of pairs, of tuples or of dictionaries: those of the pools have
-    another shape, and nothing right may be able to take them."""
+    """Whether a shown argument is a tuple, or a list of pairs, tuples or dictionaries: values in the pools have other
+    shapes, which correct code may not accept."""
     try:
         value = ast.literal_eval(sample or "0")
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
@@ -46,9 +46,8 @@ def _is_record(sample: str | None) -> bool:
 
 
 def fits(call: str, parameters: Sequence[str], samples: Sequence[str] | None) -> bool:
-    """Whether a call has as many arguments as the signature allows (any number where that is not known), and by shown
-    calls (None: whatever their types) arguments of the types that are told; names alone forbid nothing, nor do
-    expressions of which nobody knows the type."""
+    """Whether a call fits the signature's number of arguments (any number if unknown) and, given shown calls, their
+    types (None: any types). Bare names, and expressions of unknown type, always fit."""
     tree = expression(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return False
@@ -74,7 +73,7 @@ def _broad(kind: str) -> str:
 
 
 def _kind_of_annotation(annotation: str) -> str | None:
-    """A key of the pools for an annotation; None for one that they have nothing for."""
+    """The pool's key for an annotation; None if there is none."""
     text = annotation.strip().replace(" ", "").lower().removeprefix("typing.")
     if text in ("int", "float", "bool", "str"):
         return text
@@ -107,9 +106,9 @@ def _kind_of_literal(source: str) -> str | None:
 
 
 def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: Range, count: int) -> tuple[str, ...]:
-    """Up to ``count`` different calls of ``name`` in a range; none where nothing tells every parameter's type: an input
-    of another type shows nothing. ``parameters`` as written in the signature, ``samples`` are stated calls, whose
-    arguments tell types."""
+    """Up to ``count`` distinct calls of ``name`` in a range; none unless every parameter's type is known, since an
+    input of a wrong type shows nothing. ``parameters``: as in the signature; ``samples``: stated calls, for their
+    types."""
     wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")]
     shown = [_argument(samples, i) for i in range(len(wanted))]
     kinds = [kind for part, one in zip(wanted, shown, strict=True) if (kind := told_kind(part, sample=one))]
@@ -119,7 +118,7 @@ def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: R
     for turn in range(count * 3):
         chosen = []
         for i, kind in enumerate(kinds):
-            # The first argument walks the asked range; the others stay ordinary every second turn.
+            # The first argument takes values of the range; the others alternate with ordinary ones.
             pool = _pools()[kind][reach if i == 0 or turn % 2 else "ordinary"]
             chosen.append(pool[(turn + i) % len(pool)])
         call = f"{name}({', '.join(chosen)})"
@@ -135,7 +134,7 @@ _EMPTY = ("[]", "()", "set()", "None")
 
 
 def _argument(samples: Sequence[str], place: int) -> str | None:
-    """The argument at a place of the first sample that says something by it: what an empty list holds is not said."""
+    """The argument at a position in the first informative sample; an empty list does not tell its element type."""
     shown: list[str] = []
     for sample in samples:
         tree = expression(sample)

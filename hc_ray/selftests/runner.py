@@ -1,8 +1,8 @@
-"""Running a suite: what is put into a sandbox, the command that drives it, how its report is read, and the states of a
-workspace that it is run on, each in a fork of its own.
+"""Runs a suite on states of a workspace, each in its own fork: its files in the sandbox, its command, and the parsing
+of its report.
 
-A suite is one run of ``inside/suites/driver.py`` in the sandbox, each test in a child process of its own. The report
-comes as JSON lines on standard output; what goes to standard error is never parsed."""
+A suite is one run of ``inside/suites/driver.py`` in the sandbox, with each test in a separate child process. The report
+is JSON lines on stdout; stderr is never parsed."""
 
 import json
 from collections import defaultdict
@@ -18,27 +18,27 @@ from hc_ray.domain.task import FULL_PATH
 from hc_ray.domain.value import digest_of
 
 HOME = "/tmp/hc"
-"""Where payloads lie inside; below /tmp, so that no difference holds them."""
+"""Folder of payloads in the sandbox, below /tmp so that no difference contains them."""
 
 BEFORE = "/tmp/before"
-"""Where checks find the workdir as it was before anybody worked, if they name it."""
+"""Path of a copy of the untouched workdir, for checks that use it."""
 
 OBSERVED_LIMIT = 2000
-"""Characters of an observation."""
+"""Maximum characters of an observation."""
 
 SECONDS_PER_TEST = 8.0
-"""Wall time of one test; its processor time is limited to 2 s, so that a busy loop ends the same under any load."""
+"""Wall time limit of one test; its CPU time is limited to 2 s, so that a busy loop ends alike under any load."""
 
 SECONDS_PER_CHECK = 60.0
-"""Wall and processor time of one check: it may build a program."""
+"""Wall and CPU time limit of one check, which may have to build a program."""
 
 CHECK_PROPERTY = "holds"
-"""The one property of a check: its function ends without an exception."""
+"""The only property of a check: its function returns without an exception."""
 
 FILE_PROPERTIES = ("exists", "nonempty", "utf8", "valid_json", "valid_csv", "compiles", "defines")
-"""Properties of a file; ``inside/suites/checks.py`` says what each means."""
+"""Properties of a file, implemented in ``inside/suites/checks.py``."""
 PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
-"""Kind of subject → every property that a test may expect of it."""
+"""Kind of subject → the properties that a test may expect."""
 
 
 _REPORT_LIMIT = 8 << 20
@@ -47,9 +47,8 @@ _SYSTEM = ("/bin/", "/usr/", "/dev/", "/proc/", "/sys/", "/lib", BEFORE)
 
 
 def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple[Put, Exec]:
-    """What puts a suite into a sandbox, and what runs it there: ``read_runs`` reads the output. It is given up when the
-    driver has lost patience with a candidate after two tests past their time, and the rest is start-up and tests that
-    answer."""
+    """The steps that put a suite into a sandbox and run it; ``read_runs`` parses the output. The time limit allows for
+    start-up, tests that answer, and two tests past their time, after which the driver gives up on a candidate."""
     plan = {
         "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
@@ -76,12 +75,12 @@ def steps(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> tuple
 
 
 DRIVEN = {"subject", "input", "stdin", "expectation"}
-"""What of a test decides how it runs."""
+"""The fields of a test that determine its run."""
 
 
 def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
-    """Every run of every test, in the tests' order; at least one cell each: a test that the report does not name is an
-    ``error``, the driver was stopped before it. Lines that are not the driver's are skipped."""
+    """All runs of every test, in the tests' order, with at least one cell each: a test missing from the report is an
+    ``error``, since the driver was stopped before it. Skips lines that are not the driver's."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:
@@ -115,13 +114,13 @@ class SuiteRuns:
         self._last: tuple[Sequence[SelfTest], int, Put, Exec] | None = None
 
     async def try_out(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
-        """Every test's cell on a fork that holds ``files``. ``place`` (a candidate's id) names the fork."""
+        """Every test's cell on a fork with ``files``. ``place`` (a candidate's id) names the fork."""
         return tuple(runs[0] for runs in await self.repeat(place, files, tests, repeats=1))
 
     async def repeat(
         self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], *, repeats: int
     ) -> tuple[tuple[Cell, ...], ...]:
-        """As ``try_out``, each test run several times."""
+        """Like ``try_out``, running each test several times."""
         if not tests:
             return ()
         tests, workdir = tuple(tests), (await self.forks.base()).workdir
@@ -132,7 +131,7 @@ class SuiteRuns:
         *_, suite, drive = self._last
         try:
             done = await self.forks.in_fork(place, [*before, *self.forks.written(files), suite], drive)
-        except ValueError as error:  # the candidate names a place where nothing can be written, or is in the way there
+        except ValueError as error:  # the candidate's path is not writable or blocked
             says = f"its files cannot be written: {error}"
             return ((Cell(outcome="error", detail=says),),) * len(tests)
         return read_runs(done.stdout, tests)

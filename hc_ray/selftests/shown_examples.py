@@ -1,6 +1,6 @@
-"""What can be tested of a deliverable (each function that a module must define, else the file by its kind), and the
-self-tests that need no model: the examples that the instruction shows, what follows from them, the form of the file,
-and inputs of the types that signatures and examples tell."""
+"""The targets of tests in a deliverable (each function that a module must define, or else the file by its kind), and
+the self-tests that need no model: shown examples and what follows from them, the file's format, and inputs of the types
+in signatures and examples."""
 
 import ast
 import re
@@ -18,14 +18,14 @@ TargetKind = Literal["call", "command", "program", "file"]
 
 
 class Target(Value):
-    """One thing that tests exercise."""
+    """One target of tests."""
 
     kind: TargetKind
     path: str
-    """Relative to the workdir where it lies in it, else absolute."""
+    """Relative if it is below the workdir, else absolute."""
     function: str | None = None
     parameters: tuple[str, ...] = ()
-    """As written in the signature (``name``, ``name: int = 3``)."""
+    """As in the signature (``name``, ``name: int = 3``)."""
 
     @property
     def subject(self) -> Subject:
@@ -33,7 +33,7 @@ class Target(Value):
 
 
 def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
-    """What can be tested; nothing where no file is known beforehand."""
+    """The targets in a deliverable; empty if no file is known beforehand."""
     if deliverable.path is None:
         return ()
     kinds: dict[str, TargetKind] = {"script": "command", "shell": "command", "program": "program"}
@@ -46,7 +46,7 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
 
 
 def _parts(parameters: str | None) -> tuple[str, ...]:
-    """Each parameter as written; empty where the text is none that Python reads."""
+    """Each parameter as written; empty if the text is not valid Python."""
     tree = parsed(f"def f({parameters or ''}): pass")
     if tree is None or not isinstance(tree.body[0], ast.FunctionDef):
         return ()
@@ -61,11 +61,11 @@ def _parts(parameters: str | None) -> tuple[str, ...]:
 
 
 SHOWN_WEIGHT = 3.0
-"""A shown example weighs as much as three guesses."""
+"""Weight of a shown example: as much as three guesses."""
 RANGES: tuple[tuple[Category, inputs.Range], ...] = (
     ("happy_path", "ordinary"), ("boundary", "boundary"), ("edge_case", "edge"),
 )  # fmt: skip
-"""Which inputs a category is tried on."""
+"""(category, range of its inputs)."""
 _FORMATS = {"json": ("valid_json", "utf8"), "csv": ("valid_csv", "utf8"), "text": ("utf8",)}
 _PROGRAMS = ("sh", "bash", "python", "python3", "./")
 
@@ -73,8 +73,8 @@ _PROGRAMS = ("sh", "bash", "python", "python3", "./")
 def test_of(
     spec: Spec, category: Category, subject: Subject, expectation: Expectation, *, passage: str = "", **fields: Any
 ) -> SelfTest:
-    """A test without an id yet, with the sentence that it encodes: the one of the given passage that mentions it, else
-    the first that does. ``fields``: further ones of the test."""
+    """A test without an id, with the sentence that it encodes: the one in ``passage`` that mentions the subject, or
+    else the first that does. ``fields``: further fields of the test."""
     mention = fields.get("input", "") if subject.kind == "call" else subject.path
     within = [one for one in spec.sentences if one in passage]
     sentence = next((one for one in within if _bare(mention) in _bare(one)), within[0]) if within else None
@@ -86,12 +86,12 @@ test_of.__test__ = False  # type: ignore[attr-defined]
 
 
 def _bare(text: str) -> str:
-    """A text without what two ways of writing one call differ in."""
+    """A text normalised so that two spellings of one call are equal."""
     return re.sub(r"[\s\"'`]", "", text)
 
 
 def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
-    """The file's form, the shown examples and what follows from them."""
+    """Tests of the file's format, the shown examples and what follows from them."""
     if deliverable.path is None:
         return ()
     file = Subject(kind="file", path=deliverable.path)
@@ -128,8 +128,8 @@ def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:
 
 
 def usages(spec: Spec, path: str) -> tuple[Run, ...]:
-    """The shown runs of the program ``path`` as a test gives them to it, its arguments in the place of the command:
-    runs whose command is the program with plain words, and Input/Output blocks, which name no program."""
+    """The shown runs of the program ``path``, with only its arguments as command: runs whose command is the program
+    with plain words, and Input/Output blocks, which do not name a program."""
     found = (_usage(run, path.rsplit("/", 1)[-1]) for run in spec.runs)
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
@@ -157,8 +157,8 @@ def _usage(run: Run, name: str) -> Run | None:
 
 
 def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple[SelfTest, ...]:
-    """Inputs only (*unknown*), up to ``count`` a target and range: shown ones first, then inputs of the types that
-    signatures and examples tell; of a file its content."""
+    """Tests with inputs only (*unknown*), up to ``count`` per target and range: shown inputs first, then inputs of the
+    types in signatures and examples; for a file, its content."""
     made: list[SelfTest] = []
     for target in targets_of(deliverable):
         tried: list[tuple[Category, str, str]] = []

@@ -1,5 +1,5 @@
-"""Writing a suite: what the instruction shows, what the tester's model writes in rounds, generic inputs where a
-category stays thin, then the gate. Frozen before any candidate exists."""
+"""Writes a suite: shown examples, tests that the tester's model writes in rounds, generic inputs for categories with
+too few tests, then the gate. It is frozen before any candidate exists."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from hc_ray.selftests.writer import OWNER, Writer
 from hc_ray.spec.reading import read_spec
 
 Question = tuple[Asking, Target, Category, Prompt]
-"""Who is asked, of what, for which tests, how."""
+"""(tester, target, category, parameters) of one prompt."""
 
 
 class SuiteWriter(Writer):
-    """Writes single tests, category by category."""
+    """Writes single tests by category."""
 
     async def _made(self) -> list[SelfTest]:
         self.deliverable = deliverable_of(self.spec)
@@ -40,7 +40,7 @@ class SuiteWriter(Writer):
         return made + self._filled(made)
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
-        """Which categories stayed thin and why, as sentences for a reader."""
+        """Which categories have too few tests and why, as sentences for display."""
         told = []
         if self.deliverable.path is None:
             told.append("The instruction does not name exactly one missing file: the answer names its files.")
@@ -54,7 +54,7 @@ class SuiteWriter(Writer):
         return tuple(told)
 
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
-        """Ask every tester for tests of every category that applies and is not full, as long as the budget pays and a
+        """Ask every tester for tests of every applicable category that is not full, while the budget lasts and some
         category is short."""
         found: list[SelfTest] = []
         for number in range(1, self.config.rounds + 1):
@@ -76,7 +76,7 @@ class SuiteWriter(Writer):
         return found
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
-        """The testers' questions in turn, so that a purse that ends early ends early for all of them."""
+        """The prompts of all testers, interleaved, so that a small budget limits them equally."""
         counts, most = Counter(test.category for test in self._standing(have)), self.config.tests_per_category_max
         lacking = [category for category in self.applying if counts[category] < most]
         targets = [target for target in self.targets if target.kind != "file"]
@@ -100,11 +100,11 @@ class SuiteWriter(Writer):
         return questions
 
     def _standing(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
-        """What the gate's first look would leave: a tester that repeats itself fills no category."""
+        """The tests that pass the gate's static step, so that repeated tests do not fill a category."""
         return gate.screen(self._numbered(tests))[0]
 
     def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
-        """Generic inputs, up to the minimum of their category and of the whole suite."""
+        """Generic inputs, up to the minimum per category and in total."""
         standing = self._standing(tests)
         have = {gate.input_of(test) for test in (*self.known, *standing) if test.expectation.kind != "property"}
         counts = Counter(test.category for test in standing)
@@ -124,8 +124,8 @@ class SuiteWriter(Writer):
 
 
 def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) -> str:
-    """What a suite depends on: public digest, testgen settings, tester and its prompts, seed; nothing of the solver's,
-    so that configs which differ in that alone share suites."""
+    """Digest of everything that a suite depends on: public digest, testgen settings, tester and its prompts, seed; but
+    not the solver, so that configs that differ only in it share suites."""
     return digest_of(
         {
             "task": task.digest,
@@ -148,8 +148,8 @@ async def write_suite(
     events: Events,
     purse: Purse | None = None,
 ) -> tuple[Suite, tuple[Exchange, ...]]:
-    """A task's suite, and what was asked for it. It has sandboxes of its own and closes them. ``purse``: what it is
-    paid from, for a caller who may not see its end."""
+    """Write a task's suite; returns it with the exchanges. Uses its own sandboxes and closes them. ``purse``: the
+    budget to charge, for a caller that may be cancelled before the end."""
     key = suite_key(task, config, seed, tester)
     forks = SandboxForks(place, task, key)
     try:

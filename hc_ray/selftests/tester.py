@@ -1,8 +1,8 @@
-"""Asking the tester for tests of a category, and reading what it answers: two pure functions.
+"""Prompts for tests of a category, and the parser of answers: two pure functions.
 
-A tiny model continues ``assert name(`` with sense where it fills a JSON schema with anything, so its form is a matter
-of the profile; code is never asked for inside JSON. Whatever comes back, only calls that parse become tests, and only
-their inputs count: such a model foretells answers badly, so what it expects judges nobody."""
+A tiny model continues ``assert name(`` sensibly but fills a JSON schema with nonsense, so the profile decides the form;
+code is never requested inside JSON. Only calls that parse become tests, and only their inputs count: such a model
+predicts answers poorly, so its expectations never judge."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from hc_ray.spec.calls import find_calls
 from hc_ray.spec.spec import Spec
 
 ASKED: tuple[Category, ...] = ("happy_path", "boundary", "edge_case", "invalid_input")
-"""The categories that a model is asked for; the others follow from the instruction's own words."""
+"""The categories that a model is asked for; the others follow from the instruction."""
 
 _WORDS: dict[Category, str] = {
     "happy_path": "ordinary inputs",
@@ -31,9 +31,9 @@ _ANSWER_TOKENS = 96
 
 
 def applies(category: Category, spec: Spec, targets: Sequence[Target]) -> str | None:
-    """Why a model is not asked for tests of a category; None when it is."""
+    """Why a model is not asked for tests of a category; None if it is."""
     if category not in ASKED:
-        return "it follows from what the instruction shows"
+        return "it follows from the instruction's examples"
     if not any(target.kind != "file" for target in targets):
         return "nothing that takes an input is known beforehand"
     if category == "invalid_input" and not any(call.rejected for call in spec.calls):
@@ -42,7 +42,7 @@ def applies(category: Category, spec: Spec, targets: Sequence[Target]) -> str | 
 
 
 def temperature(middle: float, place: int) -> float:
-    """The temperature of a round's ``place``-th question: at the configured one, below it, above it in turn."""
+    """The temperature of a round's ``place``-th prompt: cycles through the configured one, one below and one above."""
     return round(min(2.0, max(0.0, middle + _STEPS[place % len(_STEPS)])), 2)
 
 
@@ -59,9 +59,9 @@ def ask(
     temperature: float,
     workspace: str = "",
 ) -> Prompt:
-    """Ask for tests of one category. ``known`` tests (a few) are shown, so that others come back; ``reflection`` is
-    what the last round left uncovered, ``workspace`` what files hold (said to be cut where it is). The instruction
-    stands in it whole."""
+    """The prompt for tests of one category, with the whole instruction. A few ``known`` tests are shown to get
+    different ones; ``reflection``: what the last round left uncovered; ``workspace``: contents of files, with cuts
+    marked."""
     chat = profile.test_form == "chat"
     asked = spec.instruction.strip() + (f"\n\n{workspace}" if workspace else "")
     told = [f"# {reflection}"] if reflection and not chat else [reflection] if reflection else []
@@ -107,7 +107,7 @@ def _line_start(target: Target) -> str:
 
 
 def reads_stdin(spec: Spec, target: Target) -> bool:
-    """Whether the shown runs give the program its input on standard input and no arguments."""
+    """Whether the shown runs use stdin and no arguments."""
     shown = usages(spec, target.path)
     return any(use.stdin for use in shown) and not any(use.command for use in shown)
 
@@ -115,7 +115,7 @@ def reads_stdin(spec: Spec, target: Target) -> bool:
 def read(
     completion: Completion, prompt: Prompt, spec: Spec, target: Target, category: Category
 ) -> tuple[SelfTest, ...] | Malformed:
-    """The tests (without ids) in an answer, each input once; ``Malformed`` when it holds none that can run."""
+    """The tests (without ids) in an answer, with distinct inputs; ``Malformed`` if none can run."""
     text = prompt.context + completion.text
     made = (_calls if target.kind == "call" else _lines)(text, spec, target, category)
     return made or Malformed(reason="no test that can run stands in the answer", text=completion.text[:500])
@@ -125,7 +125,7 @@ def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
     kept: dict[str, None] = {}
     samples = [one.call for one in calls_of(spec, target.function or "") if not one.rejected]
     for found in find_calls(text, target.function or "", limit=16).values():
-        # What happens on an input of another type nobody says: all that such an input shows is how things crash.
+        # Behaviour on inputs of a wrong type is unspecified, and would only show crashes.
         told = None if category == "invalid_input" else samples
         if "..." not in found.call and fits(found.call, target.parameters, told):
             kept[found.call] = None
@@ -140,7 +140,7 @@ _ITEM = re.compile(r"^\s*(?:[-*•]\s+|\d+[.)]\s+|>\s*|\$\s*)?")
 
 
 def _lines(text: str, spec: Spec, target: Target, category: Category) -> tuple[SelfTest, ...]:
-    """Every line as one input: a command's arguments, or its standard input."""
+    """Each line as one input: a command's arguments, or its stdin."""
     name = target.path.rsplit("/", 1)[-1]
     started = re.compile(
         rf"^(?:(?:ba)?sh |python3? )?(?:\./)?(?:{re.escape(name)}|{re.escape(name.rsplit('.', 1)[0])})\b ?"
@@ -160,5 +160,5 @@ def _lines(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
 
 
 def _runs(line: str) -> bool:
-    """Whether a line may be given to a shell as arguments: quotes closed, nothing but words."""
+    """Whether a line is safe as shell arguments: closed quotes, and only words."""
     return line.count("'") % 2 == 0 and line.count('"') % 2 == 0 and not re.search(r"[;&|<>$`\\()]", line)

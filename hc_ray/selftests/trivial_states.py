@@ -1,5 +1,6 @@
-"""States of the workspace that know nothing of the task: every path that a suite names and the environment lacks made
-empty, a constant, or the instruction's own words. A property that such a state has cannot tell right from wrong."""
+"""Trivial states of the workspace, which show no knowledge of the task: every path that a suite names and the
+environment lacks is created empty, as a constant, or with the instruction's literals. A test that such a state passes
+cannot tell right from wrong."""
 
 import ast
 import posixpath
@@ -25,7 +26,7 @@ _STUB = "#!/bin/sh\nexit 0\n"
 
 
 def named_paths(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:
-    """Absolute paths that the suite or the instruction names, programs and folders of the system left out."""
+    """Absolute paths that the suite or the instruction names, without system programs and folders."""
     texts = [file.path for file in spec.files]
     for test in tests:
         if test.subject.kind != "check":
@@ -40,7 +41,7 @@ def named_paths(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:
 
 
 async def missing(run: Callable[[Exec], Awaitable[ExecResult]], paths: Sequence[str]) -> tuple[str, ...]:
-    """Those that are not there. ``run``: where to look."""
+    """The paths that do not exist. ``run`` executes commands in the environment."""
     if not paths:
         return ()
     script = 'for path; do [ -e "$path" ] || printf "%s\\n" "$path"; done'
@@ -49,9 +50,9 @@ async def missing(run: Callable[[Exec], Awaitable[ExecResult]], paths: Sequence[
 
 
 def trivial_states(spec: Spec, paths: Sequence[str], tests: Sequence[SelfTest] = ()) -> Mapping[str, Mapping[str, str]]:
-    """Name → files, those of the workdir by relative paths. ``paths``: those that the environment lacks; nothing where
-    it lacks none. ``tests``: what they call answers always the same."""
-    # What lies below another of them makes that a folder.
+    """Name of a state → its files, with relative paths in the workdir. ``paths``: those that the environment lacks;
+    empty gives no states. ``tests``: functions that they call return a constant."""
+    # A path with others below it is a folder.
     files = [path for path in paths if not any(other.startswith(path + "/") for other in paths)]
     if not files:
         return {}
@@ -65,7 +66,7 @@ def trivial_states(spec: Spec, paths: Sequence[str], tests: Sequence[SelfTest] =
 
 
 def _constant(spec: Spec, path: str, tests: Sequence[SelfTest]) -> str:
-    """One constant of its kind; of a module that tests call, functions that always answer the same."""
+    """A constant of the path's kind; for a module that tests call, functions that return a constant."""
     called = dict.fromkeys(test.subject.function for test in tests
                            if posixpath.join(spec.workdir, test.subject.path) == path)  # fmt: skip
     defined = [f"def {name}(*given, **named):\n    return 0\n" for name in called if name]
@@ -73,7 +74,7 @@ def _constant(spec: Spec, path: str, tests: Sequence[SelfTest]) -> str:
 
 
 def _words(spec: Spec) -> str:
-    """What the instruction shows: its code blocks, else its code spans, else its text."""
+    """The instruction's literals: its code blocks, or else its code spans, or else its text."""
     read = blocks(spec.instruction)
     code = [block.text for block in read if block.kind == "code"]
     spans = [span for block in read for span in block.spans]

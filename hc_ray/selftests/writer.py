@@ -1,7 +1,7 @@
-"""What both ways of writing a suite share: what a writer is given, the gate, and the frozen suite with its costs.
+"""The base of both suite writers: their inputs, the gate, and the frozen suite with its costs.
 
-A test is admitted if it parses, can fail, and is stable on the untouched environment. What passes there becomes a
-guard; a property that a state has which knows nothing of the task does not discriminate."""
+A test is admitted if it parses, can fail, and is stable on the untouched environment. A test that passes there becomes
+a guard; one that a trivial state passes does not discriminate."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -26,14 +26,14 @@ from hc_ray.spec.markdown import block_sentences, blocks, titles
 from hc_ray.spec.spec import Spec
 
 _LISTED, _IN_A_LINE = 25, 3
-"""Sentences without a test that are told in a list, and in a line."""
+"""The most uncovered sentences in a reflection, as a list and as a line."""
 OWNER = "testgen"
-"""Of what a suite's writers ask."""
+"""Owner of a suite's exchanges."""
 
 
 @dataclass
 class Writer(ABC):
-    """One writing of one suite."""
+    """Writes one suite."""
 
     task: Task
     spec: Spec
@@ -43,9 +43,9 @@ class Writer(ABC):
     forks: SandboxForks
     events: Events
     place: str = "suite"
-    """Tells the first suite from tests that are added later."""
+    """Distinguishes the first suite from tests added later."""
     known: Sequence[SelfTest] = ()
-    """Tests that exist."""
+    """Existing tests."""
 
     lists: ClassVar[bool] = False
     """Whether a reflection may be a list."""
@@ -53,15 +53,15 @@ class Writer(ABC):
     def __post_init__(self) -> None:
         self.purse, self._runs = self.asking.purse, SuiteRuns(self.forks)
         self.askings = (self.asking, *(Asking(other, self.purse) for other in self.asking.role.others))
-        """Those that write for the same suite pay from one purse."""
+        """All testers of a suite share one purse."""
         self.notes: list[str] = []
         self.reflections: list[str] = []
         self.uncertainties: tuple[str, ...] = ()
         self.reasons: dict[str, str] = {}
-        """Id of a test → what the gate says of it."""
+        """Test id → the gate's reason."""
 
     async def write(self, key: str) -> Suite:
-        """The whole suite, gated and frozen."""
+        """Write, gate and freeze the suite."""
         made = self._numbered(await self._made())
         kept, beyond = gate.capped(await self._gated(made), self.config)
         self.reasons.update(beyond)
@@ -71,7 +71,7 @@ class Writer(ABC):
                 event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
                 self.events.emit(event)
         ids, sentences = {test.id for test in kept}, dict.fromkeys(self.spec.sentences)
-        # Which of the sentences ask for something is for the model to say.
+        # Leave it to the model which of the sentences state a requirement.
         asked = tuple(Requirement(id=f"r{i}", sentence=one) for i, one in enumerate(sentences, start=1))
         return Suite(
             key=key,
@@ -97,16 +97,16 @@ class Writer(ABC):
 
     @abstractmethod
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
-        """What a reader is told beside the tests that were kept."""
+        """Remarks for display besides the kept tests."""
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What was asked and answered."""
+        """All prompts and answers."""
         return tuple(one for asking in self.askings for one in asking.exchanges)
 
     @property
     def reflected(self) -> str:
-        """What the last round left uncovered; empty before it."""
+        """What the last round left uncovered; empty in the first round."""
         return self.reflections[-1] if self.reflections else ""
 
     def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
@@ -119,12 +119,12 @@ class Writer(ABC):
         return tuple(numbered)
 
     def _short(self, tests: Sequence[SelfTest], categories: Sequence[Category] = CATEGORIES) -> list[Category]:
-        """Categories of fewer tests than the config asks for."""
+        """Categories with fewer tests than configured."""
         counts = Counter(test.category for test in tests)
         return [one for one in categories if counts[one] < self.config.tests_per_category_min]
 
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
-        """What the next round is told of this one. ``short``: categories of too few tests."""
+        """Write the reflection for the next round. ``short``: categories with too few tests."""
         covered = {test.sentence for test in tests}
         said = blocks(self.spec.instruction)
         covered |= titles(said)
@@ -144,7 +144,7 @@ class Writer(ABC):
     # The gate
 
     async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
-        """What may enter the suite, each test marked with what it can tell."""
+        """The admitted tests, marked as guards or discriminating."""
         admitted, reasons = gate.screen(made)
         self.reasons.update(reasons)
         if self.config.gate == "off" or not admitted:
@@ -159,18 +159,18 @@ class Writer(ABC):
         judging = [test for test in standing if test.expectation.kind != "unknown"]
         able = sum(test.discriminates and not test.guard for test in judging)
         self.notes.append(
-            f"{len(standing)} tests came through, before the limits per category: "
+            f"{len(standing)} tests passed the gate, before the limits per category: "
             f"{sum(test.guard for test in judging)} guards, {able} discriminating"
             f"{'' if able else ': the suite is weak'}."
         )
         return standing
 
     async def _read_again(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
-        """What a second reading leaves; all of them where there is none."""
+        """The tests that a second reading leaves; all without one."""
         return list(tests)
 
     def _on_untouched(self, test: SelfTest, cells: Sequence[Cell]) -> SelfTest | None:
-        """What the untouched environment says of a test, run three times there; None: it is dropped."""
+        """Judge a test by three runs on the untouched environment; None if it is dropped."""
         check = test.subject.kind == "check"
         if len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
             self.reasons[test.id] = "unstable: it answered differently in repeated runs"
@@ -186,13 +186,13 @@ class Writer(ABC):
         return None
 
     def _lacks(self, cell: Cell) -> str | None:
-        """A module that a check imports and that no result will bring: the task does not speak of it."""
+        """A module that a check imports but that the environment lacks and the task does not mention."""
         _, found, rest = cell.detail.partition("No module named '")
         name = rest.partition("'")[0].partition(".")[0]
         return name if found and name not in self.spec.instruction else None
 
     async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
-        """Mark the properties that a state has which knows nothing; shown answers and refusals are the task's own."""
+        """Mark tests that a trivial state passes, except shown answers and rejections."""
         untouched = partial(self.forks.in_fork, f"{self.place}-named", [])
         lacking = await missing(untouched, named_paths(self.spec, tests))
         passed: dict[str, str] = {}

@@ -1,5 +1,5 @@
-"""Reads a Dockerfile as far as a sandbox that builds no images must understand it: base, WORKDIR, ENV, COPY; and says
-which steps are left to a builder, and what the classic builder cannot do at all."""
+"""Reads a Dockerfile as far as a sandbox that cannot build images needs it: base, WORKDIR, ENV, COPY. Also lists the
+steps that need a builder, and what the classic builder does not support."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from hc_ray.domain.value import Value
 from hc_ray.tasks.dockerfile_lines import Instruction, expand, read_lines, words
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What ``$PATH`` stands for: the images that tasks name set it so."""
+"""The value of ``$PATH``, as set in the images that tasks use."""
 
 _KNOWN = {
     *("FROM", "ARG", "ENV", "WORKDIR", "COPY", "ADD", "RUN", "USER", "CMD", "ENTRYPOINT", "EXPOSE", "LABEL"),
@@ -31,30 +31,30 @@ _REMOTE = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|git@)", re.IGNORECASE)
 
 
 class Stage(Value):
-    """What a stage says, and those that it is built on with FROM."""
+    """A stage, merged with the stages that it builds on by FROM."""
 
     base: str | None = None
-    """The image that it stands on; None for ``scratch`` or where there is no FROM."""
+    """Its base image; None for ``scratch`` or without a FROM."""
     workdir: str | None = None
-    """None where no WORKDIR says it."""
+    """None without a WORKDIR."""
     env: dict[str, str] = {}
     copies: tuple[Copy, ...] = ()
     run_steps: tuple[str, ...] = ()
-    """What only a builder can do: RUN lines, copies out of other stages, downloads, archives to unpack."""
+    """Steps that need a builder: RUN lines, copies from other stages, downloads, archives to unpack."""
     user: str | None = None
 
 
 class ParsedDockerfile(Stage):
-    """The last stage, and what is said of the whole."""
+    """The last stage, and facts about the whole file."""
 
     bases: tuple[str, ...] = ()
-    """Every image that a build needs."""
+    """All images that a build needs."""
     unsupported: str | None = None
     """Why the classic builder cannot build it, in one line; None if it can."""
 
 
 class _Reader:
-    """Reads instruction after instruction; ``args`` and the last of the ``stages`` are those of the present stage."""
+    """Reads one instruction after another; ``args`` and the last of ``stages`` belong to the current stage."""
 
     def __init__(self, directives: Mapping[str, str], files: Collection[str]) -> None:
         self.files = files
@@ -66,11 +66,11 @@ class _Reader:
         self.unsupported: str | None = _directive_fault(directives)
 
     def say(self, **said: Any) -> None:
-        """The present stage, with what an instruction has said of it."""
+        """Update the current stage."""
         self.stages[-1] = self.stages[-1].model_copy(update=said)
 
     def expanded(self, text: str) -> str:
-        """A text with the present stage's variables."""
+        """Expand the current stage's variables in a text."""
         return expand(text, {"PATH": STANDARD_PATH, **self.args, **self.stages[-1].env})
 
     def refuse(self, line: int, reason: str) -> None:
@@ -106,7 +106,7 @@ class _Reader:
         self.say(run_steps=(*self.stages[-1].run_steps, step))
 
     def path(self, given: str) -> str:
-        """A path as the present stage's workdir makes it absolute; a relative one stays so where no WORKDIR is."""
+        """Make a path absolute by the current stage's workdir; without a WORKDIR, a relative one stays relative."""
         return posixpath.normpath(posixpath.join(self.stages[-1].workdir or "", given)).replace("//", "/")
 
     def begin_stage(self, instruction: Instruction) -> None:
@@ -139,7 +139,7 @@ class _Reader:
     def environment(self, rest: str) -> None:
         text = self.expanded(rest)
         if rest and "=" not in rest.split(None, 1)[0]:
-            # The old form: one name, then everything to the end of the line.
+            # The old form: a name, then everything up to the end of the line.
             name, value = [*text.split(None, 1), ""][:2]
             given = {name: " ".join(words(value))}
         else:
@@ -174,7 +174,7 @@ class _Reader:
         return words(self.expanded(rest))
 
     def destination(self, given: str, sources: tuple[str, ...]) -> str:
-        """With a slash at its end when it names a folder."""
+        """The destination, with a trailing slash if it is a folder."""
         path = self.path(given)
         folder = given.endswith(("/", "/.", "/..")) or given in (".", "..", "") or len(sources) > 1
         for source in sources:
@@ -186,9 +186,10 @@ class _Reader:
 
 
 def _directive_fault(directives: Mapping[str, str]) -> str | None:
-    """``# syntax=docker/dockerfile…`` is a comment to the classic builder; another frontend is another language."""
+    """Why a directive cannot be honoured. ``# syntax=docker/dockerfile…`` is a comment to the classic builder; another
+    frontend is another language."""
     if directives.get("escape", "\\") != "\\":
-        return "Dockerfile line 1: an escape character of its own is for Windows images"
+        return "Dockerfile line 1: the escape directive is for Windows images"
     syntax = directives.get("syntax")
     if syntax is None or re.fullmatch(r"(?:docker\.io/)?docker/dockerfile(?::\d[\w.]*|:latest)?(?:@\S+)?", syntax):
         return None
@@ -196,7 +197,8 @@ def _directive_fault(directives: Mapping[str, str]) -> str | None:
 
 
 def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerfile:
-    """``files``: paths relative to the build context, to tell folders from files. Raises nothing on any text."""
+    """Parse a Dockerfile; never raises. ``files``: paths relative to the build context, to distinguish folders from
+    files."""
     instructions, directives = read_lines(text)
     reader = _Reader(directives, files)
     for instruction in instructions:
@@ -207,8 +209,8 @@ def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerf
 
 
 def placed(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
-    """Where the copies put the files of a build context (paths relative to it), in order: absolute paths. What a
-    ``.dockerignore`` leaves out is not looked at."""
+    """The absolute paths to which the copies put the build context's files (relative paths), in order. Ignores
+    ``.dockerignore``."""
     found: dict[str, None] = {}
     for copy in copies:
         for source in copy.sources:
@@ -222,11 +224,11 @@ def placed(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
 
 
 def absent(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
-    """The sources of the copies, those with wildcards left out, that a build context of these files and links lacks."""
+    """The copies' sources without wildcards that a build context with these files and links lacks."""
     found = []
     for source in dict.fromkeys(source for copy in copies for source in copy.sources):
         sought = posixpath.normpath("/" + source).lstrip("/")
-        # What lies below a link to a folder is not among the files.
+        # Paths below a link to a folder are not among the files.
         there = (_inside(file, sought) is not None or sought.startswith(f"{file}/") for file in files)
         if not any(sign in source for sign in "*?[\\") and not any(there):
             found.append(source)
@@ -234,7 +236,7 @@ def absent(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
 
 
 def _inside(file: str, sought: str) -> str | None:
-    """A file's path below the folder that a source names, "" where the source names the file itself, else None."""
+    """A file's path below the source folder, "" if the source is the file itself, otherwise None."""
     if not sought or file.startswith(f"{sought}/"):
         return file[len(sought) :].lstrip("/")
     for folder in (file, *map(str, PurePosixPath(file).parents)):

@@ -1,4 +1,5 @@
-"""The text of a Dockerfile as instructions: directives, comments, continuations, heredocs, words and variables."""
+"""Splits the text of a Dockerfile into instructions: directives, comments, continuations, heredocs, words,
+variables."""
 
 import re
 import shlex
@@ -14,13 +15,13 @@ _VARIABLE = re.compile(
 )
 _WHOLE = rf"\\.|\$\{{{_NAME}(?::?[-+][^{{}}]*)?\}}"
 _PARTS = re.compile(rf"'[^']*'?|\"(?:{_WHOLE}|[^\"\\])*\"?|(?:{_WHOLE}|[^'\"\\])+|\\", re.DOTALL)
-"""Texts within quotes, and what stands between them."""
+"""Quoted texts, and the text between them."""
 
 
 @dataclass(frozen=True)
 class Instruction:
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     word: str
     """In capitals."""
     rest: str
@@ -30,8 +31,7 @@ class Instruction:
 
 
 def read_lines(text: str) -> tuple[list[Instruction], dict[str, str]]:
-    """The instructions and directives of a Dockerfile. Any text is read; what makes no sense comes out as instructions
-    that nobody knows."""
+    """The instructions and directives of a Dockerfile. Accepts any text; nonsense becomes unknown instructions."""
     lines = text.lstrip("\ufeff").split("\n")
     directives: dict[str, str] = {}
     position = 0
@@ -54,7 +54,7 @@ def read_lines(text: str) -> tuple[list[Instruction], dict[str, str]]:
 
 
 def _join(lines: list[str], position: int) -> tuple[str, int]:
-    """One logical line: continuations joined; comments and blank lines within them dropped."""
+    """Read one logical line: join continuations, and drop comments and blank lines within."""
     joined = ""
     going = False
     while position < len(lines):
@@ -92,12 +92,12 @@ def _instruction(line: int, joined: str) -> Instruction:
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing
-    is replaced between single quotes. An unknown name is empty, as in Docker."""
+    """Substitute variables as Docker does: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``. Keeps quotes,
+    and replaces nothing between single quotes. Unknown names are empty."""
 
     def put(found: re.Match[str]) -> str:
         if found["escaped"]:
-            return "$" if found["escaped"] == "$" else found[0]  # every other escape is left for ``words``
+            return "$" if found["escaped"] == "$" else found[0]  # ``words`` handles every other escape
         value = values.get(found["name"] or found["braced"], "")
         if found["sign"] == "-":
             return value or expand(found["word"], values)
@@ -109,8 +109,8 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Split at white space outside quotes; quotes and escapes are taken off."""
+    """Split at white space outside quotes, and remove quotes and escapes."""
     try:
         return shlex.split(text)
-    except ValueError:  # a quotation without an end, which no builder takes
+    except ValueError:  # an unclosed quotation, which no builder accepts
         return text.split()

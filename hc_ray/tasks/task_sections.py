@@ -1,4 +1,4 @@
-"""The sections of ``task.toml`` as values, checked by pydantic: Harbor's task format, old spelling and present one."""
+"""The sections of ``task.toml`` as pydantic models: Harbor's task format, in its old and current spelling."""
 
 import re
 from typing import Any, Literal
@@ -14,7 +14,7 @@ _MEBIBYTES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0}
 
 
 class Fault(Value):
-    """Something wrong with a task: where, what, and what to do about it."""
+    """A fault of a task: where it is, what it is, and its remedy."""
 
     field: str
     """A key of task.toml (``environment.memory``), or a path inside the task folder (``tests/test.sh``)."""
@@ -28,7 +28,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_booleans_for_numbers(cls, value: Any, info: Any) -> Any:
-        # TOML has booleans of its own; pydantic would read ``cpus = true`` as 1.
+        # TOML has booleans; pydantic would read ``cpus = true`` as 1.
         if isinstance(value, bool) and info.field_name in _NUMBERS:
             raise ValueError("must be a number, not a boolean")
         return value
@@ -50,7 +50,7 @@ class _Networked(Section):
 
 
 class TaskSection(Section):
-    """``[task]``: what the task is called and by whom. Not part of any digest."""
+    """``[task]``: name and authors. Not part of any digest."""
 
     name: str | None = None
     version: str | None = None
@@ -62,12 +62,12 @@ class TaskSection(Section):
     @classmethod
     def _org_and_name(cls, value: str | None) -> str | None:
         if value is not None and (not _NAME.match(value) or ".." in value):
-            raise ValueError("the form is org/name, of letters, digits, '-', '_' and '.'")
+            raise ValueError("must have the form org/name, with letters, digits, '-', '_' and '.'")
         return value
 
 
 class EnvironmentSection(_Networked):
-    """``[environment]``, sizes in MiB, times in seconds; None where the task is silent."""
+    """``[environment]``: sizes in MiB, times in seconds; None if the task does not say."""
 
     docker_image: str | None = None
     build_timeout_sec: float = Field(600.0, gt=0)
@@ -101,7 +101,7 @@ class EnvironmentSection(_Networked):
             if not isinstance(allowed, bool):
                 raise ValueError("allow_internet must be true or false")
             mode = "public" if allowed else "no-network"
-            # An allowlist is a kind of internet access, so that it contradicts only a false.
+            # An allowlist is a kind of internet access, so it contradicts only ``false``.
             if new.setdefault("network_mode", mode) != mode and not (allowed and new["network_mode"] == "allowlist"):
                 raise ValueError("allow_internet and network_mode contradict each other: keep network_mode")
         if isinstance(new.get("os"), str):
@@ -120,7 +120,7 @@ class AgentSection(_Networked):
     """``[agent]``."""
 
     timeout_sec: float | None = Field(None, gt=0)
-    """None: unlimited in Harbor; a trial of hc-ray then takes ``budget.default_timeout_sec``."""
+    """None: unlimited in Harbor; hc-ray then uses ``budget.default_timeout_sec``."""
     user: str | int | None = None
 
 
@@ -148,12 +148,12 @@ class SolutionSection(Section):
 
 
 class Artifact(Section):
-    """One entry of ``artifacts``: what crosses over to a verifier with an image of its own."""
+    """One entry of ``artifacts``: a path to transfer to a verifier with its own image."""
 
     source: str = Field(min_length=1)
     """A path in the task's container."""
     destination: str | None = None
-    """Where Harbor puts it among its results; the verifier finds it at ``source``."""
+    """Its path among Harbor's results; for the verifier it is at ``source``."""
     exclude: tuple[str, ...] = ()
     service: str | None = None
 
@@ -164,7 +164,7 @@ class Artifact(Section):
 
 
 class ParsedTaskToml(Value):
-    """A task.toml as read. Sections with a fault hold their defaults; use a task only if ``faults`` is empty."""
+    """A parsed task.toml. Faulty sections have their defaults; use the task only if ``faults`` is empty."""
 
     task: TaskSection = TaskSection()
     metadata: dict[str, Any] = {}
@@ -177,7 +177,7 @@ class ParsedTaskToml(Value):
     """``[[steps]]``: recognised and refused."""
     faults: tuple[Fault, ...] = ()
     unknown: tuple[Fault, ...] = ()
-    """Tables and keys that nobody reads: no reason to refuse the task."""
+    """Unknown tables and keys, which are ignored."""
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class ParsedTaskToml(Value):
 
 
 def megabytes(field: str, size: Any) -> int:
-    """MiB of Harbor's old spelling (``"2G"``, ``"512M"``). Raises ``ValueError`` for any other form."""
+    """Convert Harbor's old spelling (``"2G"``, ``"512M"``) to MiB. Raises ``ValueError`` for any other form."""
     match = _SIZE.match(size) if isinstance(size, str) else None
     if not match:
         raise ValueError(f'{field} = {size!r} is not a size; write "2G" or "512M", or {field}_mb = 2048')

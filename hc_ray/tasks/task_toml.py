@@ -1,8 +1,8 @@
-"""Reading ``task.toml`` of Harbor's task format, in its old spelling (``version = "1.0"``, ``memory = "2G"``,
-``allow_internet``) and its present one (``schema_version = "1.x"``, ``memory_mb``, ``network_mode``).
+"""Parses ``task.toml`` of Harbor's task format, in its old spelling (``version = "1.0"``, ``memory = "2G"``,
+``allow_internet``) and its current one (``schema_version = "1.x"``, ``memory_mb``, ``network_mode``).
 
-``parse_task_toml`` is pure: it opens nothing, raises nothing for what a task's author can get wrong, and gives every
-fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor, and named."""
+``parse_task_toml`` is pure: it opens no files, and returns all mistakes of a task's author as faults instead of
+raising, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor, but reported."""
 
 import difflib
 import tomllib
@@ -32,14 +32,14 @@ _OLD = {"environment": ("memory", "storage", "allow_internet")}
 
 
 def parse_task_toml(text: str) -> ParsedTaskToml:
-    """Read a task.toml. Every fault is in ``faults``, a syntax error with its line; nothing raises."""
+    """Parse a task.toml; never raises. All faults are in ``faults``, including syntax errors with their line."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         fault = Fault(field="task.toml", says=f"is not valid TOML: {error}", remedy="correct the line")
         return ParsedTaskToml(faults=(fault,))
     faults: list[Fault] = []
-    # Harbor looks at no version; datasets of a "2.0" differ in their metadata only.
+    # Harbor ignores the version; datasets with "2.0" differ only in their metadata.
     version = data.get("schema_version", data.get("version"))
     if version is not None and not isinstance(version, str):
         remedy = 'write schema_version = "1.1"'
@@ -60,7 +60,7 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
 
 
 def _unknown(data: dict[str, Any]) -> Iterator[Fault]:
-    """Tables and keys that nobody reads: misspelt ones, or those of a newer version of the format."""
+    """Unknown tables and keys: misspelled, or of a newer version of the format."""
     known: dict[str, tuple[str, ...]] = {"": (*_TABLES, *_BESIDE)}
     known |= {name: (*kind.model_fields, *_OLD.get(name, ())) for name, kind in _TABLES.items()}
     for table, keys in known.items():
@@ -68,7 +68,7 @@ def _unknown(data: dict[str, Any]) -> Iterator[Fault]:
         for key in given if isinstance(given, dict) else ():
             if key not in keys:
                 near = difflib.get_close_matches(key, keys, 1, 0.75)
-                remedy = f"did you mean {near[0]}?" if near else "leave it out, or see whether its name is right"
+                remedy = f"did you mean {near[0]}?" if near else "remove it, or check its spelling"
                 field = f"{table}.{key}" if table else key
                 yield Fault(field=field, says="is unknown to hc-ray, which ignores it", remedy=remedy)
 
@@ -83,7 +83,7 @@ def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...
 
 
 def _section(kind: type[Section], name: str, data: dict[str, Any], faults: list[Fault]) -> Section:
-    """Validate one table; its faults are appended to the list."""
+    """Validate one table; appends its faults to the list."""
     table = data.get(name, {})
     if not isinstance(table, dict):
         faults.append(Fault(field=name, says="is not a table", remedy=f"write it as [{name}]"))
@@ -107,20 +107,20 @@ _KINDS: dict[Any, str] = {str: "a string", int: "a whole number", float: "a numb
 
 
 def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:
-    """What to write instead, from the field's own type."""
+    """What to write instead, by the field's type."""
     field = kind.model_fields.get(str(location[0])) if location else None
     if field is None:
-        return "correct the table, or leave the key out"
-    return f"give {' or '.join(dict.fromkeys(_kinds(field.annotation)))}, or leave the key out"
+        return "correct the table, or remove the key"
+    return f"use {' or '.join(dict.fromkeys(_kinds(field.annotation)))}, or remove the key"
 
 
 def _kinds(annotation: Any) -> Iterator[str]:
-    """What a type allows, in TOML's terms."""
+    """The TOML types that an annotation allows."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         yield from (f'"{part}"' for part in parts)
     elif (word := _KINDS.get(origin or annotation)) is not None:
         yield word
-    else:  # a union, or a type with checks of its own
+    else:  # a union, or an annotated type
         for part in parts:
             yield from _kinds(part)

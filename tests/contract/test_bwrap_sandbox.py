@@ -108,7 +108,7 @@ async def test_a_kernel_that_takes_no_filter_of_system_calls_gives_no_sandbox(ho
 
 @pytest.mark.parametrize(("fact", "lacking", "says"), [
     ("kernel_release", (5, 10), "Linux 5.14 or later, this is 5.10: use Docker"),
-    ("resource.getrlimit", (64, 64), "256 open files, this process may have 64: raise the limit (ulimit -n 1024)"),
+    ("resource.getrlimit", (64, 64), "256 open files, but the limit is 64: raise it (ulimit -n 1024)"),
 ], ids=["counts processes by user alone", "lets grading open too few files"])  # fmt: skip
 def test_a_machine_that_lacks_what_a_sandbox_needs_gives_none_and_the_remedy(home, monkeypatch, fact, lacking, says):
     monkeypatch.setattr(f"hc_ray.sandboxes.bwrap.binary.{fact}", lambda *_: lacking)

@@ -35,7 +35,7 @@ async def test_an_imported_problem_passes_with_its_solution_and_fails_without_or
 
 @pytest.mark.parametrize(("lines", "says"), [
     ([], ":1: the line: Invalid JSON"),
-    ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 is there twice"),
+    ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 occurs twice"),
     ([PROBLEMS[0], {**PROBLEMS[1], "entry_point": "a b"}], ":2: entry_point: "),
     ([{"task_id": "Own/1"}], ":1: prompt: "),
 ])  # fmt: skip

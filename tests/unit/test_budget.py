@@ -112,7 +112,7 @@ async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and
     bench.role = _role(model)
     outcome = await bench.solve("hc", SolverConfig(testgen=TestgenConfig(second_reading=False)), budget=BudgetConfig())
     assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
-    assert outcome.notes[0].startswith("the suite was not finished within")
+    assert outcome.notes[0].startswith("there is no suite: it was not finished within")
     assert outcome.stop_reason == "timeout" and (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
 
 

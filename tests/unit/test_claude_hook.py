@@ -118,4 +118,4 @@ def test_the_command_answers_and_what_is_no_event_blocks_nothing():
     assert closed.returncode == 1 and b"the event is not JSON" in closed.stderr
     broken = hook(b"no event")
     assert (broken.returncode, broken.stdout) == (1, b"")
-    assert broken.stderr == b"hc-ray monitor: the event is not JSON; the action goes on unjudged\n"
+    assert broken.stderr == b"hc-ray monitor: the event is not JSON; the action proceeds unchecked\n"

@@ -47,7 +47,7 @@ def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are
     ("grid: {samples: [2]}", ":3: config samples=2: unknown key samples; did you mean solver.samples?"),
     ("grid: {solver: {samples: []}}", ":3: grid: solver.samples needs a list of values"),
     ("grid: {solver.samples: 4}", ":3: grid: solver.samples needs a list of values"),
-    ("grid: {seeds: [1, 2]}", ":3: grid: seeds cannot be varied: configs of one sweep may differ in solver"),
+    ("grid: {seeds: [1, 2]}", ":3: grid: seeds cannot be varied: configs of one sweep may differ only in solver"),
     ("grid: {solver.samples: [2, x]}", ":3: config samples=x: solver.samples: 'x' is not allowed"),
     ("grid: {budget.tokens: [9]}", ":3: config tokens=9: budget.tokens (9) must be greater than"),
     ("configs: [{name: a}, {name: a, solver.samples: 2}]", ":3: configs: two configs have the name a"),

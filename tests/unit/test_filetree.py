@@ -43,7 +43,7 @@ def test_equal_changes_are_equal_bytes_in_any_order_and_no_removals_are_no_list(
 @pytest.mark.parametrize(("name", "kind", "says"), [
     *((name, tarfile.REGTYPE, "leaves the root") for name in
       ("../x", "a/../../x", "/etc/passwd", "/app/x", "a/../b", "..")),
-    *(("x", kind, "no file") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)),
+    *(("x", kind, "not a file") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)),
 ])  # fmt: skip
 def test_a_member_that_would_leave_the_root_and_one_that_is_a_device_or_a_pipe_are_refused(name, kind, says):
     with pytest.raises(ValueError, match=says):
@@ -88,7 +88,7 @@ def test_a_list_of_removals_is_one_however_its_name_is_spelled():
 
 def test_a_link_leads_where_whoever_reads_it_thinks():
     ended = member("x", tarfile.SYMTYPE, pax_headers={"linkpath": "/tests\0/x"})
-    with pytest.raises(ValueError, match="no file, folder or link"):
+    with pytest.raises(ValueError, match="not a file, folder or link"):
         unpack(make_tar({}, ended))
 
 

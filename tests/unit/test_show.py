@@ -109,7 +109,7 @@ def test_a_program_comes_before_the_data_that_it_made_and_that_before_caches_whi
     about["candidates"][0]["files"] = {**caches, "odd": "(no text: removed)", **texts}
     text = told(about)
     assert text.index("c0.0: main.go") < text.index("c0.0: a.csv") < text.index("c0.0: /etc/a")
-    assert "no text\nodd (removed)\n/root/.cache/ (200 entries)\n" in text and "c7/199-d" not in text
+    assert "other changes\nodd (removed)\n/root/.cache/ (200 entries)\n" in text and "c7/199-d" not in text
     assert "/root/.cache/c7/199-d (a file of 9 bytes)" in told(about, verbose=True)
 
 

@@ -207,7 +207,7 @@ def test_no_skill_speaks_of_a_task_of_terminal_bench(home, tmp_path):
     answer = "import json.corewars.fibsqrt\nimport math\n"
     out = finished(tmp_path, answer).rename(tmp_path / "circuit-fibsqrt")
     (taught,) = learning.learn(str(out), tmp_path / "learned")
-    assert taught.skill and "They import math." in taught.skill.body and "1 lines held" in taught.why
+    assert taught.skill and "They import math." in taught.skill.body and "1 lines contained" in taught.why
     assert not re.search("fibsqrt|corewars", taught.skill.text)
 
 

@@ -94,8 +94,8 @@ def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
 
 
 @pytest.mark.parametrize("line, remedy", [
-    ("[environment]\ncpus = 0", "give a number,"), ('[environment]\nmemory_mb = "x"', "give a whole number,"),
-    ('[verifier]\nenvironment_mode = "own"', 'give "shared" or "separate",'), ("[agent]\nuser = []", "give a string"),
+    ("[environment]\ncpus = 0", "use a number,"), ('[environment]\nmemory_mb = "x"', "use a whole number,"),
+    ('[verifier]\nenvironment_mode = "own"', 'use "shared" or "separate",'), ("[agent]\nuser = []", "use a string"),
 ])  # fmt: skip
 def test_a_remedy_names_what_a_field_takes_in_words(line: str, remedy: str) -> None:
     (fault,) = {one.field: one for one in parse_task_toml(line).faults}.values()

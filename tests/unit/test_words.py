@@ -36,7 +36,7 @@ def told(*args: Any, **kwargs: Any) -> str:
 
 def test_the_plan_says_what_is_taken_there_already_what_it_costs_and_what_it_could_see():
     text = told()
-    for part in ("8 to run, 0 refused", "24 = 8 tasks x 3 agents", "40,000 tokens", "5 min 20 s if all are used, until",
+    for part in ("8 to run, 0 refused", "24 = 8 tasks x 3 agents", "40,000 tokens", "5 min 20 s if all are used, end",
                  "0.95 in blind", "bwrap: no Docker socket answers", "laptop", "no holdout is fixed"):  # fmt: skip
         assert part in text
     assert "3 tasks are too few" in told(tasks=3)

@@ -86,7 +86,7 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     before, now = flattened(stored["config"]), flattened(comparable(config))
     differing = sorted(name for name in now if before.get(name) != now[name])
     if differing:
-        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} now" for name in differing[:3])
+        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
         shown += "; …" if len(differing) > 3 else ""
         raise OutputError(f"{out} belongs to a sweep with a different config ({shown}); choose another -o")
     if stored["sealed_digest"] != sealed_digest:

@@ -1,1 +1,1 @@
-"""After the fact: what self-tests and candidates were truly worth. Nothing of it reaches a prompt."""
+"""Audits, after a sweep, the true quality of self-tests and candidates. Nothing of it reaches a prompt."""

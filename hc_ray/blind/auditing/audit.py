@@ -1,4 +1,4 @@
-"""The true quality of self-tests, figured from what the auditor saw: pure functions of ``Evidence``.
+"""The true quality of self-tests, computed from the auditor's results: pure functions of ``Evidence``.
 
 Definitions, over the tests of a suite that judge (their expectation is known and they carry weight):
 *validity* is the share that the reference solution passes three times out of three; *triviality* the share, guards
@@ -18,27 +18,27 @@ from hc_ray.domain.value import Value
 from hc_ray.statistics import estimators
 
 COVERED = 0.7
-"""Matthews' correlation of two tests' outcomes over end states, from which one is taken to cover the other."""
+"""The least Matthews correlation of two tests' outcomes over end states at which one counts as covering the other."""
 FEWEST_STATES = 5
-"""With fewer end states nearly any two tests agree: overlap is then not measured."""
+"""Overlap is not measured with fewer end states, since then almost any two tests agree."""
 
 
 class Share(estimators.Estimate):
-    """A mean over tasks, and the plain count behind it."""
+    """A mean over tasks, with the raw count."""
 
     hits: int = 0
     of: int = 0
 
 
 class Evidence(Value):
-    """What was seen of one task."""
+    """The audit's evidence about one task."""
 
     task: str
     suites: tuple[Suite, ...]
     """The ids of their tests are keys of ``Seen.outcomes``."""
     seen: tuple[Seen, ...] = ()
     unmeasured: str = ""
-    """Why nothing can be said of it: no reference, or one that its own tests fail."""
+    """Why the task cannot be measured: no reference, or one that fails its own tests."""
 
 
 class Figures(Value):
@@ -72,8 +72,7 @@ def stages(evidence: Sequence[Evidence]) -> Stages:
 
 
 def figures(evidence: Sequence[Evidence], *, dropped: bool) -> Figures:
-    """The figures of the admitted tests, with ``dropped`` of all. Tasks that could not be measured only count their
-    tests."""
+    """The figures of the admitted tests, with ``dropped`` counted over all. Unmeasured tasks only count their tests."""
     groups: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     suites = tests = judging = 0
     for one in evidence:
@@ -90,7 +89,7 @@ def figures(evidence: Sequence[Evidence], *, dropped: bool) -> Figures:
 
 
 def _measured(one: Evidence, judges: Sequence[SelfTest]) -> dict[str, list[bool]]:
-    """Each measure's single yes-and-nos for one suite."""
+    """Each measure's individual yes/no results for one suite."""
     reference = next(seen for seen in one.seen if seen.kind == "reference")
     runnable = [test for test in judges if reference.passes(test.id) is not None]
     valid = [test for test in runnable if reference.passes(test.id)]
@@ -136,7 +135,7 @@ def informative(one: Evidence) -> tuple[str, ...]:
 
 
 def _states(one: Evidence) -> list[Seen]:
-    """End states that both kinds of tests looked at."""
+    """End states with results of both kinds of tests."""
     kinds = ("reference", "candidate")
     return [seen for seen in one.seen if seen.kind in kinds and seen.nodes is not None and seen.outcomes]
 
@@ -150,7 +149,7 @@ def _covered(one: Evidence, tests: Sequence[SelfTest]) -> list[bool]:
 
 
 def matthews(mine: Sequence[bool | None], theirs: Sequence[bool]) -> float:
-    """Matthews' correlation coefficient, pairs with a None left out; 0 where one side never changes."""
+    """Matthews correlation coefficient, ignoring pairs with a None; 0 if one side is constant."""
     pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a is not None]
     sides = list(zip(*pairs, strict=True))
     varied = bool(sides) and all(len(set(side)) == 2 for side in sides)
@@ -158,7 +157,7 @@ def matthews(mine: Sequence[bool | None], theirs: Sequence[bool]) -> float:
 
 
 def share(groups: Mapping[str, Sequence[bool]]) -> Share:
-    """The mean of the tasks' shares; of one task alone with the interval of its single yes-and-nos."""
+    """The mean of the tasks' shares; for a single task with the interval of its yes/no results."""
     filled = [[float(value) for value in group] for _, group in sorted(groups.items()) if group]
     hits, of = int(sum(map(sum, filled))), sum(map(len, filled))
     found = estimators.wilson(hits, of) if len(filled) == 1 else estimators.rate(filled)

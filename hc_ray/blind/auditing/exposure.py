@@ -1,4 +1,4 @@
-"""What the auditor sees of one end state of a task: which self-tests it passes, and behind the wall the real verdict.
+"""Measures one end state of a task for the auditor: which self-tests it passes and, behind the wall, its verdict.
 
 End states: the reference solution, the untouched environment, candidates that do nothing, and what the trials of a
 sweep came up with. What was seen is kept under the sealed root (it names real tests) and looked up there
@@ -33,29 +33,29 @@ _LETTERS = {"pass": "p", "fail": "f", "error": "e", "skipped": "s", "timeout": "
 
 
 class State(Value):
-    """An end state to look at."""
+    """An end state to measure."""
 
     kind: StateKind
     files: dict[str, str] = {}
-    """Of a candidate: path → text. Empty for the others, which are made here."""
+    """For a candidate: path → text. Empty for the others, which are created here."""
     tar: str = ""
-    """Of a candidate: its whole difference, in base 64; empty where its files are all of it."""
+    """For a candidate: its whole difference in base64; empty if its files are all of it."""
 
 
 class Seen(Value):
-    """What was seen of an end state."""
+    """The results for an end state."""
 
     kind: StateKind
     outcomes: dict[str, str] = {}
-    """Self-test → a letter a run: ``p`` pass, ``f`` fail, ``e`` error, ``s`` skipped, ``t`` timeout."""
+    """Self-test → one letter per run: ``p`` pass, ``f`` fail, ``e`` error, ``s`` skipped, ``t`` timeout."""
     passed: bool | None = None
-    """The real verdict; None for what does nothing, which is not graded."""
+    """The blind verdict; None for do-nothing candidates, which are not graded."""
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
     pytest, or too many tests for one report."""
 
     def passes(self, test: str) -> bool | None:
-        """Whether a self-test passes in every run; None where it could not run here."""
+        """Whether a self-test passes in every run; None if it could not run."""
         letters = self.outcomes.get(test) or "s"
         return None if "s" in letters else set(letters) == {"p"}
 
@@ -63,19 +63,19 @@ class Seen(Value):
 class _Judged(Value):
     passed: bool | None
     nodes: dict[str, bool] | None
-    """By the tests' own names."""
+    """Results by the tests' real names."""
 
 
 class _Kept(Value):
-    """What lies on disk of an end state."""
+    """The stored results for an end state."""
 
     outcomes: dict[str, str] = {}
-    """Digest of a test and its repeats → letters."""
+    """Digest of a test and its number of runs → letters."""
     judged: _Judged | None = None
 
 
 class Auditor:
-    """Looks at end states of tasks, in sandboxes of its own. ``keep`` False (holdout): nothing is written."""
+    """Measures end states of tasks in its own sandboxes. With ``keep`` False (holdout), nothing is stored."""
 
     def __init__(self, *, sealed_root: Path, place: SandboxPlace, keep: bool = True) -> None:
         self._sealed, self._place, self._keep = sealed_root, place, keep
@@ -110,7 +110,7 @@ class Auditor:
 
     def _path(self, task: Task, state: State, made: Mapping[str, str]) -> Path:
         sealed = load_spec(self._sealed, task.digest).sealed_digest
-        # What stands in for a candidate is made of the tests' subjects.
+        # Do-nothing candidates are built from the tests' subjects.
         made_of = made if state.kind in ("empty", "stub") else {}
         what = [task.digest, sealed, state.model_dump(), made_of, type(self._place).__name__, _inside()]
         return self._sealed / _FOLDER / f"{digest_of(what)}.json"
@@ -144,7 +144,7 @@ class Auditor:
                         for step in texts_put(made):
                             await step.on(sandbox)
                 except ValueError:
-                    # Its files cannot be written: the fault of every test; the workspace is handed in as it is.
+                    # Its files cannot be written: an error of every test; the untouched workspace is submitted.
                     return {test.id: "e" * repeats for test in tests}, None
                 if tar is None and state.kind != "untouched":
                     tar = await _difference(sandbox)
@@ -168,7 +168,7 @@ class Auditor:
 
 
 async def _difference(sandbox: Sandbox) -> bytes:
-    """The end state as a submission; one that is too large is no tar, and refused as such by the grading."""
+    """The end state as a submission; grading refuses one that is too large, which becomes an invalid tar."""
     try:
         return (await sandbox.difference()).tar
     except ValueError:
@@ -211,7 +211,7 @@ def _nodes(report: dict[str, Any]) -> dict[str, bool] | None:
 
 
 def _name(test: SelfTest, repeats: int) -> str:
-    """The same for tests that run alike, whatever they are called and weigh, and whoever wrote them."""
+    """Equal for tests that run alike, whatever their name, weight and author."""
     return digest_of([test.model_dump(mode="json", include=runner.DRIVEN), repeats])
 
 
@@ -223,7 +223,7 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 
 @functools.cache
 def _inside() -> str:
-    """Digest of what runs in sandboxes: another runner may see other outcomes."""
+    """Digest of the code that runs in sandboxes, since another runner may give other outcomes."""
     return digest_of({name: path.read_text("utf-8") for name, path in inside_sources().items()})
 
 

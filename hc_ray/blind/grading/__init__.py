@@ -1,1 +1,1 @@
-"""A submission on its way to one bit: applying it, what the tests trust, running them, the verdict."""
+"""Grades a submission to one bit: applies it, protects what the tests trust, runs them, and decides the verdict."""

@@ -1,16 +1,16 @@
-"""``/etc/passwd`` and ``/etc/group``: packages add to them honestly, and who is who must stay. Pure."""
+"""``/etc/passwd`` and ``/etc/group``: packages may add accounts, but existing identities must not change. Pure."""
 
 import re
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 """Of somebody who is not root."""
 _NOBODY = (1 << 32) - 1
-"""The first number that is nobody's; some C libraries take larger ones for what is left of them in 32 bits."""
+"""The first invalid id; some C libraries truncate larger ones to 32 bits."""
 
 
 def accounts_agree(path: str, before: str, after: str | None) -> bool:
-    """Whether accounts were only added (groups may get members): everybody is who they were, and nobody new is
-    somebody old."""
+    """Whether accounts were only added (groups may get members): existing identities are unchanged, and no new account
+    shares one."""
     if after is None:
         return False
     width = 7 if path.endswith("passwd") else 4

@@ -1,4 +1,5 @@
-"""Takes a submission into a grading sandbox: look at the untouched image, sort, write what travels, look again."""
+"""Applies a submission to a grading sandbox: probe the untouched image, sort the submission, write the carried part,
+probe again."""
 
 import asyncio
 import os
@@ -21,11 +22,11 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 
 PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
-"""By image and tests; without sessions until a first submission is sorted."""
+"""Cached probes by image and tests; without sessions until a first submission is sorted."""
 _REMEMBERED = 1_000
 _BYTE_CODE: dict[tuple[str, str], list[str]] = {}
 _COMPILED = 64 << 20
-"""Bytes of byte code that are remembered; of the tasks that came last, since a sweep grades task after task."""
+"""Bytes of byte code to cache, for the most recent tasks, since a sweep grades task by task."""
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
 _RESOLVING = [
     "PATH",
@@ -45,7 +46,7 @@ _RESOLVING = [
 
 
 class Looks:
-    """What the tests of one grading resolve, as ``hc_probe`` sees it in sandboxes."""
+    """What the tests of one grading resolve, as probed by ``hc_probe`` in sandboxes."""
 
     def __init__(
         self,
@@ -55,9 +56,9 @@ class Looks:
         untouched: Callable[[], AbstractAsyncContextManager[Sandbox]],
         compiled: Sequence[str] | None = None,
     ) -> None:
-        """``tests``: their files; ``templates``: the verifier's own variables. ``key`` names the image and its tests:
-        what no submission bears on is looked up once a process. ``untouched`` makes a sandbox of the image.
-        ``compiled``: keep byte code, of these folders too."""
+        """``tests``: their files; ``templates``: the verifier's variables. ``key`` identifies the image and its tests,
+        for caching what no submission can affect. ``untouched`` makes a sandbox of the image. ``compiled``: also keep
+        byte code of these folders."""
         self._mentioned, self._env = mentions(tests), _environment(templates)
         self._key, self._untouched, self._compiled = key, untouched, compiled
 
@@ -68,17 +69,17 @@ class Looks:
 
     @property
     def known(self) -> Image | None:
-        """What an untouched sandbox was seen to resolve, as far as no submission bears on it."""
+        """What an untouched sandbox resolves, as far as no submission can affect it."""
         return _IMAGES.get(self._key)
 
     def start_up(self, image: Image) -> StartUp:
-        """What takes part in the tests unasked."""
+        """The rules for start-up files, which take part in the tests without being named."""
         return StartUp(image, self._mentioned.shell_words)
 
     async def before(self, sandbox: Sandbox, contents: Contents | None) -> Image:
-        """What the untouched image holds. Nothing of the submission is there yet, so a failure is the machinery's, and
-        raises ``VerifierError``. But its names are in what is asked, and there may be too many of them: raises
-        ``Refused`` where another untouched sandbox answers without them, and fails beside them again."""
+        """Probe the untouched image. Nothing of the submission is there yet, so a failure is the infrastructure's and
+        raises ``VerifierError``. But the order contains the submission's names, possibly too many: raises ``Refused``
+        if another untouched sandbox answers without them and fails again with them."""
         try:
             return await self._look(sandbox, contents)
         except VerifierError:
@@ -124,14 +125,13 @@ class Looks:
                 del _BYTE_CODE[next(iter(_BYTE_CODE))]
 
     async def sorted_out(self, tar: bytes, contents: Contents, image: Image) -> Carried:
-        """What becomes of a submission. In a thread, as all that takes seconds with a hundred thousand paths: others
-        are graded meanwhile."""
+        """Sort a submission. Runs in a thread, since it takes seconds for a hundred thousand paths."""
         return await asyncio.to_thread(sort_out, tar, contents, image, self._mentioned)
 
     async def carry_over(self, sandbox: Sandbox, tar: bytes, contents: Contents, image: Image) -> Carried:
-        """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
-        directory, or leads there, everything that the tests resolve is looked up again: what is another now was
-        tampered with, whichever way. Raises ``Refused`` for what cannot be written."""
+        """Sort a submission and write the carried part into the sandbox. If any of it is outside the working directory,
+        or leads there, everything that the tests resolve is probed again: any change counts as tampering. Raises
+        ``Refused`` for what cannot be written."""
         with refusing():
             carried = await self.sorted_out(tar, contents, image)
         if carried.tampered or not carried.tar:
@@ -149,14 +149,14 @@ class Looks:
         return carried.model_copy(update={"tampered": self.differences(contents, image, after)})
 
     def again(self, image: Image, workdir: str, *, ldconfig: bool) -> dict[str, Any]:
-        """What ``hc_probe`` is asked once a submission is in: everything, but the tests' own imports, which may be
-        found only now. No program is run that the image lacks: it would be there as root before the tests are."""
+        """The order for ``hc_probe`` with the submission in place: everything except the tests' own imports, which may
+        only be found now. Runs no program that the image lacks, since it would run as root before the tests."""
         more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions)}
         known = image.programs.get("ldconfig") or image.programs.get("/sbin/ldconfig") or ("",)
         return self._order(None, workdir) | more | {"ours": image.programs, "ldconfig": ldconfig and known[0]}
 
     def differences(self, contents: Contents, before: Image, after: Image) -> tuple[str, ...]:
-        """What was tampered with, by what a second look found."""
+        """The tampered paths, by the second probe."""
         return differences(before, after) or led_astray(contents, before, after, self._mentioned)
 
     def _order(self, contents: Contents | None, workdir: str) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _mapped(sessions: Iterable[Session]) -> list[str]:
 
 
 def _assumed(image: Image) -> tuple[Session, ...]:
-    """The sessions; where one did not come to its end, every module is taken for loaded that one could load."""
+    """The sessions; if one did not finish, every module that it could load counts as loaded."""
     names = {*sys.stdlib_module_names, *_PYTEST}
     return tuple(
         session.model_copy(update={"loaded": {name: (f"{python.stdlib[0]}/{name}.py",) for name in names}})

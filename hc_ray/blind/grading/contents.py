@@ -1,4 +1,4 @@
-"""Reading a submission, and packing it again without what does not travel. Pure: bytes in, values out."""
+"""Reads a submission, and repacks it without the parts that are not carried. Pure: bytes in, values out."""
 
 import contextlib
 import posixpath
@@ -10,22 +10,22 @@ from hc_ray.domain.filetree import Change, pack, unpack
 from hc_ray.domain.value import Value
 
 _DEEPEST = 256
-"""Folders inside each other: far beyond any honest tree, far below what ends a recursion over it."""
+"""The deepest nesting of folders: far beyond any honest tree, far below the recursion limit."""
 _TEXT_LIMIT = 1 << 20
 _FURTHER_NAMES = 64 << 20
-"""Bytes beyond its own that a tar may hold unpacked: files of several names."""
+"""Bytes that a tar may exceed its own size by when unpacked, by hard links."""
 _READ = ("/etc/passwd", "/etc/group")
 ENTRY_POINTS = "entry_points.txt"
 _MODULE = re.compile(r"([A-Za-z_]\w*)(\.[\w-]+)*\.(py|pyc|so)")
 
 
 class Refused(ValueError):
-    """A submission that no honest difference looks like."""
+    """A submission that cannot be an honest difference."""
 
 
 @contextlib.contextmanager
 def refusing() -> Iterator[None]:
-    """What cannot be done with a submission, or in a sandbox that a candidate made, is its fault: ``Refused``."""
+    """Convert failures caused by a submission, or in a sandbox made by a candidate, to ``Refused``."""
     try:
         yield
     except ValueError as error:
@@ -33,22 +33,22 @@ def refusing() -> Iterator[None]:
 
 
 class Contents(Value):
-    """What a submission holds. Paths are absolute."""
+    """The contents of a submission. Paths are absolute."""
 
     members: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    """Members that are folders: they carry modes, and are no change of what lies in them."""
+    """Members that are folders: they carry modes only, and do not change their content."""
     links: dict[str, str] = {}
-    """Members that are symbolic links, with what they name."""
+    """Member that is a symbolic link → its target."""
     texts: dict[str, str] = {}
-    """Of the few members whose text decides: accounts, and what packages announce themselves by; none of those that are
-    longer than any honest one."""
+    """Texts of the few members whose content matters: account files and package metadata; without implausibly long
+    ones."""
 
 
 def read_contents(tar: bytes) -> Contents:
-    """List a submission, read as by a sandbox that is given it. Raises ``Refused`` for one that is no tar of files,
-    folders and links, or with members that lie below a link of it, or are or lead absurdly deep."""
+    """List a submission, as a sandbox would unpack it. Raises ``Refused`` if it is not a tar of files, folders and
+    links, has members below one of its links, or is absurdly deep."""
     if not tar:
         return Contents()
     change = _unpacked(tar)
@@ -79,13 +79,13 @@ def _unpacked(tar: bytes) -> Change:
 
 
 def parents(path: str) -> list[str]:
-    """The folders that a path lies in, without the root."""
+    """The parent folders of a path, without the root."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(2, len(parts))]
 
 
 def top_module(path: str, folder: str) -> str:
-    """The top-level module that a path in a search folder belongs to; empty where it is none."""
+    """The top-level module of a path in a search folder; empty if it is not part of one."""
     prefix = folder.rstrip("/") + "/"
     if not path.startswith(prefix):
         return ""
@@ -102,6 +102,6 @@ def begins(path: str, folder: str) -> bool:
 
 
 def without(tar: bytes, dropped: Collection[str], removed: Sequence[str], mode: Callable[[str, int], int]) -> bytes:
-    """The tar again, without some members, with another list of removed paths, and with modes as ``mode`` has them."""
+    """Repack the tar without some members, with another list of removed paths, and with modes from ``mode``."""
     kept = [one for one in _unpacked(tar).members if one.path not in dropped]
     return pack([replace(one, mode=mode(one.path, one.mode)) for one in kept], removed).tar

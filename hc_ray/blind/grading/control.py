@@ -1,5 +1,5 @@
-"""The reference solution: what the ``oracle`` agent hands in, and the control that a task must pass before a fail of it
-is believed."""
+"""The reference solution: the ``oracle`` agent's submission, and the control that a task must pass before its fails
+count."""
 
 import asyncio
 from typing import Unpack
@@ -36,7 +36,7 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
 
 
 async def control(task: Task, **terms: Unpack[Terms]) -> Verdict:
-    """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
+    """The verdict on the task's own reference; unless it passes, a fail of the task means nothing and is unscored.
 
     Run once per public digest, sealed digest, mode, network, threshold and kind of place; a pass is kept, sealed.
     A fail is not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with

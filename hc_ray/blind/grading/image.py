@@ -1,4 +1,4 @@
-"""What the probe (``inside/grading/probe.py``) found in a grading sandbox, and whether two answers resolve alike."""
+"""Results of the probe (``inside/grading/probe.py``) in a grading sandbox, and the comparison of two results."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,7 +8,7 @@ from hc_ray.domain.value import Value
 
 
 class Python(Value):
-    """One interpreter of the image, by its own word."""
+    """One interpreter of the image, as reported by itself."""
 
     program: str = ""
     prefix: str = ""
@@ -21,9 +21,9 @@ class Python(Value):
     added: tuple[str, ...] = ()
     """Folders of PYTHONPATH."""
     ssl: str = ""
-    """Where its OpenSSL has its settings."""
+    """The settings of its OpenSSL."""
     library: tuple[str, ...] = ()
-    """Top-level modules of its standard library, but for those that are built in."""
+    """Top-level modules of its standard library, except built-in ones."""
 
     @property
     def installed(self) -> frozenset[str]:
@@ -48,26 +48,26 @@ class Python(Value):
 
 
 class Session(Value):
-    """What an empty pytest session of one interpreter loads. Top-level modules with the places that they lie at; no
-    place: built in."""
+    """What an empty pytest session of one interpreter loads: top-level module → its locations, empty for built-in
+    modules."""
 
     failed: bool = False
     loaded: dict[str, tuple[str, ...]] = {}
     imported: dict[str, tuple[str, ...]] = {}
-    """What the tests import beside that, with all that it loads."""
+    """Modules that the tests import besides, including what these load."""
     tried: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
-    """What those look for in vain."""
+    """Modules that those look for without finding them."""
     mapped: tuple[str, ...] = ()
     byte_code: str = ""
     """Of what it loads and imports (``inside/grading/byte_code.py``), where it was asked for."""
 
 
 class Image(Value):
-    """What the untouched image holds, or the same sandbox with a submission in it."""
+    """The probe of an untouched image, or of the same sandbox with a submission."""
 
     exists: tuple[str, ...] = ()
-    """Members of the submission that are there already."""
+    """Members of the submission that already exist."""
     modes: dict[str, int] = {}
     """Permission bits of those, and of what the submission removed."""
     folders: tuple[str, ...] = ()
@@ -75,11 +75,11 @@ class Image(Value):
     astray: tuple[str, ...] = ()
     """Links of the submission that lead to the tests, the logs, processes or devices."""
     canonical: dict[str, str] = {}
-    """Paths that lie elsewhere than their name says, since a folder on the way is a link."""
+    """Path → its real path, if a folder on the way is a link."""
     bash: bool = True
     home: str = "/root"
     homes: tuple[str, ...] = ()
-    """Of everybody who can log in."""
+    """Homes of everybody who can log in."""
     workdir: str
     """The real path of the working directory."""
     path: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Image(Value):
     pythons: tuple[Python, ...] = ()
     sessions: tuple[Session, ...] = ()
     libraries: dict[str, tuple[str, ...]] = {}
-    """This and what follows is looked at only for submissions that reach beyond the working directory."""
+    """This and the following fields are probed only for submissions that reach beyond the working directory."""
     library_files: tuple[str, ...] = ()
     loader: tuple[str, ...] = ()
     cached: dict[str, tuple[str, ...]] = {}
@@ -140,8 +140,8 @@ class Image(Value):
 
 
 def differences(before: Image, after: Image) -> tuple[str, ...]:
-    """What resolves to something else once a submission is in: programs, libraries, where Pythons look, what an empty
-    session loads. Whatever was found before must be found at the same place; names that are new do not matter."""
+    """What resolves differently with a submission in place: programs, libraries, Python search paths, modules of an
+    empty session. Everything found before must be found at the same place; new names do not matter."""
     found = [name for name, chain in before.programs.items() if after.programs.get(name) != chain]
     found += [name for name, known in before.libraries.items() if after.libraries.get(name) != known]
     found += [name for name in before.cached if after.cached.get(name) not in (None, before.cached[name])]

@@ -1,4 +1,4 @@
-"""Orders to the scripts of the runner that work inside a grading sandbox, and their answers."""
+"""Orders to the runner's scripts inside a grading sandbox, and their answers."""
 
 import json
 import secrets
@@ -13,7 +13,7 @@ ANSWER_LIMIT = 32 << 20
 async def ask(
     sandbox: Sandbox, script: str, order: dict[str, Any], timeout: float
 ) -> tuple[dict[str, Any] | None, str]:
-    """Have ``hc_<script>`` do something, from the root folder. Its answer, or None and what came instead."""
+    """Send an order to ``hc_<script>``, run in the root folder. Returns its answer, or None and its other output."""
     nonce = secrets.token_hex(16)
     told = json.dumps({**order, "nonce": nonce}).encode()
     result = await sandbox.exec(
@@ -26,7 +26,7 @@ async def ask(
 
 
 def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
-    """What a script answered to the order that this nonce came with; None where it did not."""
+    """A script's answer to the order with this nonce; None if there is none."""
     for line in reversed(out.splitlines()):
         if line.startswith(nonce.encode() + b" "):
             try:

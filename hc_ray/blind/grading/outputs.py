@@ -16,15 +16,15 @@ SOLUTION = "solution"
 
 
 class Unsealed(Value):
-    """What is kept of one grading."""
+    """The stored result of one grading."""
 
     verdict: Verdict
     output: str
     """The end of what ``test.sh`` printed."""
     solution: str = ""
-    """What the reference printed, of its own trials."""
+    """The reference solution's output, for oracle trials."""
     looks: int
-    """How often outputs of this dataset were looked at, this time included."""
+    """Number of looks at this dataset's outputs, including this one."""
 
 
 def output_file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
@@ -42,7 +42,7 @@ def unseal(
     output never is."""
     path = output_file(sealed_root, task_digest, submission)
     try:
-        # Of an earlier version, whose verdicts told more: what is gone is passed over.
+        # Ignore fields of earlier versions.
         verdict = Verdict.model_validate_json(path.with_suffix(".json").read_bytes(), extra="ignore")
     except FileNotFoundError:
         why = "only the data folder of the machine that graded has it, and that of holdout trials none"

@@ -1,5 +1,5 @@
-"""Separate grading: the tests run in an image of the verifier's own, and of a submission only the artefacts cross over
-that the task declares.
+"""Separate grading: the tests run in the verifier's own image, and only the artefacts that the task declares are
+transferred from a submission.
 
 The submission is applied to the task's own image in a sandbox where nothing of it runs, the artefacts are packed from
 there (unchanged files of the image too, as in Harbor), and the tests are given them at the places that they had. The
@@ -24,7 +24,7 @@ from hc_ray.domain.task import Task
 
 _COLLECT_SECONDS = 120.0
 _LIMIT = 64 << 20
-"""Bytes of artefacts, as of any submission."""
+"""Maximum bytes of artefacts, as for any submission."""
 _TOO_MUCH = 3
 
 
@@ -65,7 +65,7 @@ async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, p
             machinery_command("collect"), timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT
         )
     if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:
-        raise Refused(f"the artefacts hold more than {_LIMIT} bytes, or cannot be read in time")
+        raise Refused(f"the artefacts exceed {_LIMIT} bytes, or cannot be read in time")
     if done.exit_code != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise Refused(f"the artefacts cannot be read: {said[-1][:200] if said else done.exit_code}")

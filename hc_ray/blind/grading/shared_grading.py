@@ -1,4 +1,4 @@
-"""One shared grading, step by step: what is looked at before, while and after the tests run in a sandbox that lives."""
+"""One shared grading, step by step: the checks before, during and after the tests' run in a live sandbox."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ _CODE = re.compile(r"(?s)(/usr(/local)?)?/(s?bin|lib[^/]*|libexec|include|share)
 
 
 class Grading:
-    """One grading in one living sandbox."""
+    """One grading in one live sandbox."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Grading:
         self._contents = Contents()
         self._handed_in: set[str] = set()
         self._own: set[str] = set()
-        """What the candidate brings and the image lacks."""
+        """Paths of the candidate that the image lacks."""
 
     async def fields(self, terms: verify.Terms, *, careful: bool) -> dict[str, Any]:
-        """The verdict's fields. ``careful``: look for what was tampered with; an untouched sandbox needs no look."""
+        """The verdict's fields. ``careful``: check for tampering, which an untouched sandbox does not need."""
         carried, image, tidy = await self._sorted() if careful else (Carried(tar=b""), await self.plain(), {})
         told: dict[str, Any] = {"left_behind": carried.left_behind}
         if carried.tampered:
@@ -91,7 +91,7 @@ class Grading:
         return found
 
     async def plain(self) -> Image:
-        """What the image resolves, in a sandbox that nobody has changed yet."""
+        """Probe the image in an untouched sandbox."""
         return self._looks.known or await self._looks.before(self.sandbox, None)
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
@@ -128,7 +128,7 @@ class Grading:
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         if report is None or "error" in report:
-            raise Refused("with the candidate in it, the sandbox says no more what it resolves")
+            raise Refused("the sandbox cannot be probed with the candidate in it")
         return report
 
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class Grading:
         order = {"do": "look", "paths": touched}
         there = await self.untouched.ask(lambda untouched: self._order(order, PROBE_SECONDS, untouched))
         if there is None:
-            raise VerifierError("an untouched sandbox does not say what lies in it")
+            raise VerifierError("an untouched sandbox could not be probed")
         had = {path: look for path, look in zip(touched, there["looks"], strict=True) if look}  # else it would be added
         here = await self._order({"do": "look", "paths": [*had]}, PROBE_SECONDS) or {"looks": [""] * len(had)}
         return {path for path, look in zip(had, here["looks"], strict=True) if look != had[path]}
@@ -192,7 +192,7 @@ class Grading:
 
 
 class _Watched:
-    """What must stay as it is while the tests run."""
+    """What must not change while the tests run."""
 
     def __init__(self, image: Image, start_up: StartUp) -> None:
         self._start_up = start_up
@@ -259,7 +259,7 @@ class _Watched:
         return {*filter(self.holds, changes.added), *changes.changed, *changes.deleted}
 
     def holds(self, path: str) -> bool:
-        """Whether even something new at this path matters."""
+        """Whether even a new file at this path matters."""
         parts = path.split("/")
         folder = posixpath.dirname(path)
         parent = posixpath.dirname(folder)

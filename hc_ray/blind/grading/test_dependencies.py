@@ -19,7 +19,8 @@ perl pkill printf ps pwd readlink realpath rm rmdir runuser sed seq setpriv slee
 BASE = tuple(_BASE.split())
 """Programs that shells and test scripts start without a second thought, and that those and Python's own library do."""
 WORDS = 40_000
-"""More names than any tests mention; the first ones count, ``test.sh`` first, then small files: large ones are data."""
+"""More names than any tests mention. The first ones count: those of ``test.sh``, then of small files; large ones are
+data."""
 _TEXT_LIMIT = 1 << 20
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.+-]{0,60}")
 _PROGRAM_PATH = re.compile(r"(?<![\w./~-])(?:/[\w.+@-]+){2,8}")
@@ -36,7 +37,7 @@ _RUN_AS_MODULE = re.compile(
 
 
 class Mentions(Value):
-    """Names as the tests spell them; variables in them are filled in where the tests will run."""
+    """Names as spelled in the tests; variables in them are resolved where the tests will run."""
 
     words: tuple[str, ...] = BASE
     shell_words: frozenset[str] = frozenset()
@@ -48,7 +49,7 @@ class Mentions(Value):
     """Folders that scripts put on PYTHONPATH, or run in."""
     imports: tuple[str, ...] = ()
     libraries_at: tuple[str, ...] = ()
-    """What scripts make of LD_LIBRARY_PATH for all that they start."""
+    """Values that scripts give to LD_LIBRARY_PATH."""
 
 
 def mentions(tests: Mapping[str, tuple[bytes, bool]]) -> Mentions:

@@ -43,7 +43,7 @@ _LISTED = 200
 
 
 class Carried(Value):
-    """What becomes of a submission."""
+    """A sorted submission."""
 
     tar: bytes
     left_behind: tuple[str, ...] = ()
@@ -89,19 +89,19 @@ def led_astray(contents: Contents, image: Image, after: Image, mentioned: Mentio
 
 
 def _listing(paths: Sequence[str]) -> tuple[str, ...]:
-    """Sorted; beyond a limit only counted."""
+    """Sorted, with only a count beyond a limit."""
     known = sorted(paths)
     more = len(known) - _LISTED
     return (*known[:_LISTED], f"and {more} more") if more > 0 else tuple(known)
 
 
 def below(path: str, folders: Collection[str]) -> bool:
-    """Whether a path is one of the folders, or lies in one."""
+    """Whether a path is one of the folders, or in one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 class _Sorter:
-    """The rules, with what they look up made ready once."""
+    """The rules, with prepared lookup tables."""
 
     def __init__(self, contents: Contents, image: Image, mentioned: Mentions) -> None:
         self.contents, self.image, self.mentioned, self.workdir = contents, image, mentioned, image.workdir
@@ -175,7 +175,7 @@ class _Sorter:
         return "left" if self._is_closed(real) or self.start_up.kept(real, exists=exists) else "carried"
 
     def _change(self, path: str, real: str, text: str | None) -> str:
-        """Something that the image has is another now, or gone."""
+        """Classify a change or removal of something in the image."""
         if self.start_up.kept(real, exists=True) or self.start_up.is_hook(real):
             return "left"
         if self._is_trusted(real) or real in self.owned:
@@ -204,7 +204,7 @@ class _Sorter:
         return found is not None and found[1].lower().replace("-", "_") in names
 
     def _addition(self, path: str, real: str) -> str:
-        """Something that the image has not."""
+        """Classify something that the image lacks."""
         folder, name = posixpath.split(real)
         hook = self.start_up.is_hook(real) and not self.start_up.is_of_new(path, self.contents, self.exists)
         if self.start_up.kept(real, exists=False) or hook or self._is_settings(real):

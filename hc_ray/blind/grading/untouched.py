@@ -13,23 +13,23 @@ from hc_ray.domain.ports import Adopts, Gradable
 from hc_ray.domain.task import Task
 
 IDLE = 4
-"""Sandboxes of a place that wait, of the tasks that were graded last."""
+"""The most waiting sandboxes per place, for the tasks graded last."""
 T = TypeVar("T")
 _idle: WeakKeyDictionary[Adopts, list[tuple[str, Gradable]]] = WeakKeyDictionary()
-"""By place: public digests of tasks, each with a sandbox; the one that waits longest comes first."""
+"""Place → public digest of a task → its waiting sandbox, the oldest first."""
 
 
 class Untouched:
-    """Those of one task in one place, which ends them."""
+    """The untouched sandboxes of one task in one place, which closes them."""
 
     def __init__(self, place: Adopts, task: Task, *, network: bool) -> None:
         self._idle, self._task = _idle.setdefault(place, []), task.digest
         self.fresh = partial(fresh_sandbox, place, task, "grade", network=network)
-        """Makes one that nobody has looked into yet, as a context manager."""
+        """Makes a fresh one, as a context manager."""
         self._make = partial(place.create, task, f"look-{task.digest[:12]}", network=network)
 
     async def ask(self, question: Callable[[Gradable], Awaitable[T]]) -> T:
-        """The answer of one; of another, where one that waited has ended meanwhile."""
+        """Ask one of them; a fresh one if a waiting one has ended meanwhile."""
         if waiting := next((one for one in self._idle if one[0] == self._task), None):
             self._idle.remove(waiting)
             try:

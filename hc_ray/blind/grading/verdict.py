@@ -1,4 +1,4 @@
-"""From what the verifier's sandbox reported to a verdict: pure functions, Harbor's rules and the second witness.
+"""Decides the verdict from the report of the verifier's sandbox: pure functions, Harbor's rules and the second witness.
 
 Neither ``search`` nor ``agent`` nor ``selftests`` can import it (import contract): a trial learns one bit, through
 ``ports.Judge``."""
@@ -17,23 +17,22 @@ Cause = Literal[
     "verifier_lost", "witness_disagrees", "witness_absent", "no_reference",
 ]  # fmt: skip
 Witnessed = Literal["agrees", "disagrees", "none", "absent"]
-"""``agrees``: the pytest sessions say what the reward says; ``none``: the tests run no pytest; ``absent``: they name
+"""``agrees``: the pytest sessions agree with the reward; ``none``: the tests do not run pytest; ``absent``: they name
 pytest, but none reported (or it never came to that)."""
 
 
 class Verdict(Value):
-    """The one answer about a submission. ``passed`` is None only for a task without a reference solution, as the
-    answer of its control."""
+    """The verdict on a submission. ``passed`` is None only for the control of a task without a reference solution."""
 
     schema_version: int = 1
     passed: bool | None
     cause: Cause
     reward: float | None = None
-    """None where there was no readable one."""
+    """None if there was no readable reward."""
     rewards: dict[Shown, float] = {}
     witness: Witnessed = "absent"
     mode: Grading = "isolated"
-    """Where the tests ran."""
+    """The grading mode."""
     solution: str = ""
     """Shared grading of a reference: how its script ended."""
     restless: tuple[Shown, ...] = ()
@@ -46,20 +45,20 @@ class Verdict(Value):
     """With ``witness_disagrees``, where that is the only objection: the tests that failed, each by its session's number
     and the digest of its node. See ``excused``."""
     detail: Shown = ""
-    """For a person; holds nothing of the tests' output."""
+    """For display; contains nothing of the tests' output."""
     task_digest: str = ""
     sealed_digest: str = ""
     submission: str | None = None
-    """Digest of the submission; None where nothing was handed in."""
+    """Digest of the submission; None for the untouched environment."""
     seconds: float = 0.0
 
 
 class Malformed(ValueError):
-    """A reward file that holds no reward."""
+    """A reward file without a valid reward."""
 
 
 class Empty(Malformed):
-    """One that holds nothing at all."""
+    """An empty reward file."""
 
 
 _EMPTY = "{} is empty, or no file of the user that test.sh runs as"
@@ -106,7 +105,7 @@ def _finite(value: float, file: str) -> float:
 
 
 def headline(rewards: dict[str, float]) -> float:
-    """The reward that decides: the key ``reward``, or the only one there is. Raises ``Malformed``."""
+    """The deciding reward: the key ``reward``, or the only one. Raises ``Malformed``."""
     if "reward" in rewards:
         return rewards["reward"]
     if len(rewards) == 1:

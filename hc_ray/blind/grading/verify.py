@@ -36,7 +36,7 @@ Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
 GRACE_SECONDS = 30.0
-"""Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
+"""Seconds beyond the verifier's limit for the grader inside to kill leftovers and report."""
 
 
 class Makes(Protocol[Kind]):
@@ -46,19 +46,19 @@ class Makes(Protocol[Kind]):
 
 
 class Terms(TypedDict):
-    """What every grading is told."""
+    """The terms of a grading."""
 
     sealed_root: Path
     place: SandboxPlace
     """Makes sandboxes of the task's image."""
     own_place: NotRequired[SandboxPlace]
-    """Makes those of the verifier's own image (``vault.own_image_folder``), where there is one."""
+    """Makes sandboxes of the verifier's own image (``vault.own_image_folder``), if there is one."""
     threshold: NotRequired[float]
-    """The reward from which a submission passes; 1 unless given."""
+    """The least reward that passes; 1 by default."""
     keep_output: NotRequired[Path | None]
     """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only; the verdict is kept beside it."""
     keep_solution: NotRequired[Path | None]
-    """The same for what the reference solution prints, where one is run."""
+    """The same for the output of the reference solution, if it is run."""
     expected: NotRequired[str | None]
     """The sealed digest that the sweep was planned with."""
 
@@ -91,7 +91,8 @@ async def judged(
     terms: Terms,
     work: Callable[[VerifierSpec, Files], Awaitable[dict[str, Any]]],
 ) -> Verdict:
-    """The verdict whose fields ``work`` finds. ``Refused`` there is a fail; a fault of a sandbox is the verifier's."""
+    """The verdict with the fields returned by ``work``. ``Refused`` becomes a fail; sandbox failures become
+    ``VerifierError``."""
     clock = time.monotonic()
     spec, tests = await _sealed_tests(task, terms)
     try:
@@ -180,15 +181,15 @@ def has_network(task: Task) -> bool:
 
 
 def fresh_sandbox(place: Makes[Kind], task: Task, purpose: str, *, network: bool) -> AbstractAsyncContextManager[Kind]:
-    """A new sandbox of the task's image, which ends with the block. Its name is made of public digests; the random part
-    only keeps two gradings apart."""
+    """A new sandbox of the task's image, closed with the block. Its name derives from public digests; the random part
+    only separates gradings."""
     name = f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
     return closing(place.create(task, name, network=network))
 
 
 @asynccontextmanager
 async def closing(making: Awaitable[Kind]) -> AsyncIterator[Kind]:
-    """A sandbox, which ends with the block."""
+    """A sandbox, closed with the block."""
     sandbox = await making
     try:
         yield sandbox

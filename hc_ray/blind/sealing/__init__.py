@@ -1,1 +1,1 @@
-"""Datasets on their way behind the wall: reading and checking tasks, sealed roots, splits, canaries."""
+"""Seals datasets behind the wall: reading and checking tasks, sealed roots, splits, canaries."""

@@ -16,11 +16,11 @@ from functools import partial
 from typing import IO, Any, cast
 
 CHUNK = 1 << 20
-"""Bytes that are read or unpacked at a time."""
+"""Bytes to read or unpack at a time."""
 MAX_DEPTH = 6
-"""Archives within archives that are opened."""
+"""The deepest nesting of archives to open."""
 MAX_BYTES = 512 << 20
-"""Bytes that are unpacked of one file, all its members together."""
+"""Maximum bytes to unpack from one file, over all members."""
 MAX_MEMBERS = 50_000
 _SPOOL = 4 << 20
 _FED = 64 << 10
@@ -40,7 +40,7 @@ _BROKEN: tuple[type[Exception], ...] = (
 
 
 class _Bound:
-    """What may still be unpacked of one file."""
+    """The remaining bytes to unpack from one file."""
 
     def __init__(self) -> None:
         self.bytes, self.members = MAX_BYTES, MAX_MEMBERS
@@ -60,13 +60,13 @@ class _Bound:
 
 
 def streams(source: bytes | IO[bytes]) -> Iterator[IO[bytes]]:
-    """``source`` itself, then everything in it, each as a stream at its begin; a stream is closed when the next is
-    asked for. ``source`` must be seekable."""
+    """Yield ``source`` itself, then everything in it, each as a stream at its start; a stream is closed when the next
+    is requested. ``source`` must be seekable."""
     yield from _within(io.BytesIO(source) if isinstance(source, bytes) else source, _Bound(), MAX_DEPTH)
 
 
 def pieces(stream: IO[bytes]) -> Iterator[bytes]:
-    """A stream's bytes, some at a time."""
+    """A stream's bytes in chunks."""
     while data := stream.read(CHUNK):
         yield data
 
@@ -92,7 +92,7 @@ Opener = Callable[[IO[bytes]], Iterator[Iterable[bytes]]]
 
 
 def _opener(head: bytes) -> Opener | None:
-    """How to open what begins like this; None for what is no archive."""
+    """The function that opens an archive with this beginning; None if it is not an archive."""
     if head[257:262] == b"ustar":
         return _tar
     for magic, opener in _KINDS:

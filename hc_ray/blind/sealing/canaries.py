@@ -1,4 +1,4 @@
-"""Finds canaries: random tokens that the vault plants in what it seals. One that turns up anywhere else is a leak.
+"""Finds canaries: random tokens that the vault plants in sealed files. One that turns up anywhere else is a leak.
 
 A token is found plain, in either case, broken by white space, as UTF-16 or -32,
 as hexadecimal, inside base64 text whatever it stands behind there, escaped as in JSON, in C or in an address, and each
@@ -43,7 +43,7 @@ def _token(path: Path, identity: tuple[int, ...]) -> str:
 
 
 class _Family(NamedTuple):
-    """One way to write a token, for all tokens."""
+    """One encoding, for all tokens."""
 
     any_case: bool
     common: bytes
@@ -52,7 +52,7 @@ class _Family(NamedTuple):
 
 
 def find(tokens: Collection[str], blobs: Iterable[bytes | IO[bytes]]) -> frozenset[str]:
-    """Those of ``tokens`` that stand in any of ``blobs`` (streams must be seekable)."""
+    """The ``tokens`` that occur in any of ``blobs`` (streams must be seekable)."""
     families = _families(tuple(tokens))
     longest = max((len(form) for family in families for form, _ in family.forms), default=1)
     found: set[str] = set()

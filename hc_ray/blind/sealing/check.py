@@ -15,21 +15,21 @@ _READ_LIMIT = 1 << 20
 
 
 class Fault(TaskFault):
-    """One thing wrong with one task."""
+    """One fault of one task."""
 
     task: str
     """The task folder, relative to the dataset (its name where the dataset is one task)."""
 
 
 class CheckReport(Value):
-    """What ``tasks check --json`` prints."""
+    """The data of ``tasks check --json``."""
 
     schema_version: int = 1
     tasks: int
-    """Task folders looked at, sound or not."""
+    """Number of task folders checked."""
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...] = ()
-    """What is no reason to refuse a task."""
+    """Warnings, which are no reason to refuse a task."""
 
 
 def check(folder: Path) -> CheckReport:
@@ -56,7 +56,7 @@ def check(folder: Path) -> CheckReport:
 
 
 def _tests(reading: Reading) -> list[TaskFault]:
-    """The tests have to leave a reward, wherever the line stands that writes it."""
+    """Check that some file of the tests writes a reward."""
     if not any(entry.path == "test.sh" for entry in reading.tests):
         return []
     for entry in reading.tests:
@@ -74,7 +74,7 @@ def _solution(reading: Reading) -> list[TaskFault]:
 
 
 def _line_ends(reading: Reading) -> list[TaskFault]:
-    """No shell runs a script whose first line ends as Windows ends it."""
+    """Check for Windows line ends in a script's first line, which no shell accepts."""
     scripts = [f"{part}/{name}" for part, name in (("tests", "test.sh"), ("solution", "solve.sh"))]
     return [
         TaskFault(field=script, says="has the line ends of Windows, CR LF", remedy="write it with LF")
@@ -84,7 +84,7 @@ def _line_ends(reading: Reading) -> list[TaskFault]:
 
 
 def _leaks(reading: Reading) -> list[TaskFault]:
-    """Tests or solution that a solver would find in its image."""
+    """Check for tests or solutions that a solver would find in its image."""
     found = []
     made = reading.task.environment if reading.task else None
     for copy in made.copies if made else ():

@@ -1,5 +1,4 @@
-"""Task folders that are written: a small sound task to start one's own from (``hc-ray tasks new``), and what an import
-makes."""
+"""Writes task folders: a small sound task as a template (``hc-ray tasks new``), and imported tasks."""
 
 import re
 from collections.abc import Mapping
@@ -26,13 +25,13 @@ def new_task(folder: Path, name: str) -> Path:
 
 
 def read_files(name: str) -> dict[str, str]:
-    """The files of a task by their paths, as ``NAME.yaml`` beside this module holds them."""
+    """Path → content of a task's files, from ``NAME.yaml`` beside this module."""
     files: dict[str, str] = yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text("utf-8"))
     return files
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files by their paths in a folder; shell scripts can be run. Raises ``DatasetError``."""
+    """Write files into a folder, shell scripts as executable. Raises ``DatasetError``."""
     try:
         for path, text in files.items():
             target = folder / path

@@ -62,7 +62,7 @@ def import_humaneval(out: Path, data: Path | None = None) -> int:
         tests = next(found).sealed / "tests"
         shared = {f"shared-tests/{name}": (tests / name).read_text() for name in _SHARED}
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise DatasetError(f"{out} is not an empty folder; give a new one")
+        raise DatasetError(f"{out} is not an empty folder; choose a new one")
     write_files(out, shared)
     for problem in problems:
         write_files(out / problem.name, problem.files())
@@ -89,7 +89,7 @@ def _problems(data: Path) -> list[Problem]:
         for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
             problem = Problem.model_validate_json(line)
             if found.setdefault(problem.name, problem) is not problem:
-                raise DatasetError(f"{data}:{number}: {problem.task_id} is there twice")
+                raise DatasetError(f"{data}:{number}: {problem.task_id} occurs twice")
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the line"

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and values in them."""
+"""Atomic writes of files, and values stored in them."""
 
 import json
 import os
@@ -15,7 +15,7 @@ Kept = TypeVar("Kept", bound=Value)
 
 
 def keep(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file whole or not at all, for its owner alone unless ``mode`` says otherwise."""
+    """Write a file atomically, readable only by its owner unless ``mode`` says otherwise."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with beside(path, content, lasting=False, mode=0o600) as new:
         new.chmod(mode)
@@ -23,7 +23,7 @@ def keep(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def append(path: Path, told: dict[str, Any], mode: int = 0o600) -> int:
-    """Add a line to a ledger, which is on the disk before this returns; answers how many lines it has."""
+    """Append a line to a ledger, synced to disk; returns its number of lines."""
     line = json.dumps({"when": datetime.now(UTC).isoformat(), **told})
     with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode), "a+") as file:
         hold(file.fileno(), path)
@@ -35,12 +35,12 @@ def append(path: Path, told: dict[str, Any], mode: int = 0o600) -> int:
 
 
 def keep_value(path: Path, value: Value) -> None:
-    """Keep a value for its owner alone."""
+    """Store a value, readable only by the owner."""
     keep(path, value.model_dump_json().encode())
 
 
 def read_kept(path: Path, kind: type[Kept]) -> Kept | None:
-    """A value that was kept; None where there is none that can be read."""
+    """Load a stored value; None if it is missing or unreadable."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

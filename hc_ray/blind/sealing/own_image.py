@@ -1,4 +1,4 @@
-"""A verifier with an image of its own (Harbor's ``separate`` mode), as its task asks for it."""
+"""A verifier with its own image (Harbor's ``separate`` mode)."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ COMPOSE_FILE = "docker-compose.yaml"
 
 
 class OwnImage(Value):
-    """What the tests run in, and what of a submission they are given."""
+    """The verifier's image, and the artefacts to transfer to it."""
 
     environment: Environment
     artifacts: tuple[Artifact, ...] = ()

@@ -1,4 +1,4 @@
-"""One task folder, read whole: the task as a solver may see it, its sealed half, its digests and all that is wrong.
+"""Reads one task folder completely: the public task, its sealed part, its digests and all faults.
 
 Vault, check and split all read tasks here, so that what ``tasks check`` calls a fault is what a sweep refuses."""
 
@@ -22,7 +22,7 @@ _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 
 
 class Reading(Value):
-    """What one task folder holds. ``task`` is None exactly when ``faults`` is not empty."""
+    """The content of one task folder. ``task`` is None exactly if ``faults`` is not empty."""
 
     name: str
     """Harbor's task name, or the folder's."""
@@ -57,7 +57,7 @@ def task_folders(dataset: Path) -> list[Path]:
     """The task folders of a dataset, sorted: the folder itself when it is one, else every folder below it that holds a
     task.toml or an instruction.md. Raises ``DatasetError`` when there is none."""
     if not dataset.is_dir():
-        raise DatasetError(f"{dataset} is not a folder: give a folder of tasks, or one task")
+        raise DatasetError(f"{dataset} is not a folder: name a folder of tasks, or one task")
     found: list[Path] = []
     older = False
     for folder, folders, files in os.walk(dataset):
@@ -201,7 +201,7 @@ def _tree(root: Path, task: Path, faults: list[Fault], *, links: bool = False) -
 
 
 def _unsupported(parsed: ParsedTaskToml, faults: list[Fault]) -> None:
-    """Parts of Harbor's format that hc-ray recognises and does not do: refused, never graded wrongly."""
+    """Parts of Harbor's format that hc-ray recognises but does not support: refused, never graded wrongly."""
     if parsed.environment.os == "windows":
         faults.append(Fault(field="environment.os", says="Windows containers are not supported", remedy="use linux"))
     if parsed.verifier.collect:

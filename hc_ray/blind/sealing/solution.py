@@ -14,9 +14,9 @@ from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.task import Task
 
 DEFAULT_SECONDS = 900.0
-"""The time of a solution whose task names no ``[agent] timeout_sec``."""
+"""Time limit of a solution if its task has no ``[agent] timeout_sec``."""
 FOLDER = "/solution"
-"""Where Harbor puts the reference; a task may want results there, too."""
+"""Harbor's folder for the reference; a task may also want results there."""
 
 
 async def run_solution(

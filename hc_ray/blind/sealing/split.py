@@ -33,7 +33,7 @@ class Split(Value):
 
     @model_validator(mode="after")
     def _sides_are_apart(self) -> Self:
-        """What is tuned on is never what shows how well it generalises."""
+        """Check that dev and holdout do not overlap."""
         held = set(self.holdout.values())
         if both := sorted(name for name, digest in self.dev.items() if name in self.holdout or digest in held):
             more = f" and {len(both) - 3} more" if len(both) > 3 else ""
@@ -41,7 +41,7 @@ class Split(Value):
         return self
 
     def side(self, digest: str) -> Literal["dev", "holdout"] | None:
-        """Where the task with this public digest belongs; None for one that the split does not know."""
+        """The side of the task with this public digest; None if the split does not contain it."""
         if digest in self.holdout.values():
             return "holdout"
         return "dev" if digest in self.dev.values() else None
@@ -55,7 +55,7 @@ def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: C
     Raises ``DatasetError`` when a split is there already that is not the one asked for (the same one again is fine),
     when either side would be empty, or for a name that no task has."""
     if not 0 < fraction < 1:
-        raise DatasetError(f"holdout fraction {fraction:g} is not allowed: give a number between 0 and 1")
+        raise DatasetError(f"holdout fraction {fraction:g} is not allowed: use a number between 0 and 1")
     with readings(folder) as found:
         every = {reading.name: reading.task.digest if reading.task else "" for reading in found}
     tasks = {name: digest for name, digest in sorted(every.items()) if digest}
@@ -86,7 +86,7 @@ def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: C
 
 
 def _named(folder: Path, tasks: Iterable[str], asked: Iterable[str]) -> set[str]:
-    """The tasks that go by these names. Raises ``DatasetError`` for a name that none or several have."""
+    """The tasks with these names. Raises ``DatasetError`` for a name that matches none or several."""
     by_name: defaultdict[str, set[str]] = defaultdict(set)
     for task in tasks:
         for name in (task, task.rsplit("/", 1)[-1]):
@@ -99,7 +99,7 @@ def _named(folder: Path, tasks: Iterable[str], asked: Iterable[str]) -> set[str]
 
 
 def load_split(folder: Path) -> Split | None:
-    """The split of a dataset; None where none was made. Raises ``DatasetError`` for a damaged file."""
+    """The split of a dataset; None if there is none. Raises ``DatasetError`` for a damaged file."""
     path = folder / SPLIT_FILE
     try:
         return Split.model_validate_json(path.read_bytes())
@@ -125,7 +125,7 @@ def record_look(folder: Path, *, sweep: str, trials: int) -> None:
 
 
 def count_looks(folder: Path) -> int:
-    """How many sweeps have looked at this dataset's holdout."""
+    """Number of looks at this dataset's holdout."""
     try:
         return sum(bool(line.strip()) for line in (folder / LEDGER_FILE).read_text(encoding="utf-8").splitlines())
     except FileNotFoundError:
@@ -133,7 +133,7 @@ def count_looks(folder: Path) -> int:
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write a whole file or none, and never over another."""
+    """Write a file atomically, never overwriting another."""
     try:
         with beside(path, text.encode(), lasting=True) as new:
             link(new, path)

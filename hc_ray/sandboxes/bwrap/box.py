@@ -1,4 +1,4 @@
-"""One bwrap sandbox: a long-lived process over a folder that is its root, files read and written from the host."""
+"""One bwrap sandbox: a long-lived process with a folder as its root, whose files the host reads and writes."""
 
 import asyncio
 import errno
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
 
 LATE_SECONDS = 1.7
-"""How long past a deadline the first process inside may be silent before the sandbox is killed from outside."""
+"""Seconds past a deadline after which a silent sandbox is killed from outside."""
 MEMORY_MB = 1024
 STORAGE_MB = 512
 PATH_BYTES = 4096
-"""What a file, folder or link takes at least; so the limit of bytes is one of paths too."""
+"""Minimum bytes counted per file, folder or link, so that the byte limit also limits the number of paths."""
 MOST_PATHS = 200_000
 _TICK_SECONDS = 0.02
-"""More than a tick of the kernel's clock: until Linux 6.13, a file may look like one of its size that it replaced in
-the same tick."""
+"""Longer than a tick of the kernel's clock: before Linux 6.13, a file that replaces one of the same size within a tick
+looks unchanged."""
 Result = TypeVar("Result")
 
 
 _NAMES = ("ENOENT", "ENXIO", "EROFS", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG", "EEXIST",
           "ENOTEMPTY", "EBUSY")  # fmt: skip
 _THEIRS = frozenset(getattr(errno, name) for name in _NAMES)
-"""What a path, or what lies there, can bring about: the doing of who chose it, not of the machinery."""
+"""Errors caused by a path or its content, and thus by whoever chose it, not by the infrastructure."""
 
 
 class BwrapSandbox:
-    """``ports.Sandbox``. Made by ``bwrap.sandbox.BwrapPlace`` only, in a folder that it made."""
+    """``ports.Sandbox``. Created only by ``bwrap.sandbox.BwrapPlace``, in a folder made by it."""
 
     def __init__(self, place: "BwrapPlace", bwrap: Path, folder: Path, placed: Layout, task: Task) -> None:
         self._place, self.folder, self._placed, self._task = place, folder, placed, task
@@ -61,7 +61,7 @@ class BwrapSandbox:
         self.tree = RootTree(folder / "root", placed, owner, named_in_tmp(task.instruction))
         self.before: Manifest = {}
         self._settled = 0.0
-        """From when on (by the monotonic clock) what is written differs in its time from what was there before."""
+        """Monotonic time from which new writes have distinguishable time stamps."""
         self._env = bwrap_command.environment(environment.env)
         log = folder / "start.log"
         self.process = BwrapProcess(bwrap, self.tree, placed, self.limits, self._user, log, place.stir)
@@ -78,7 +78,7 @@ class BwrapSandbox:
         return self.process.alive
 
     def open(self, fill: "BwrapSandbox | None") -> None:
-        """Make the files: the task's own, or a copy of another sandbox's. Blocking."""
+        """Create the files: the task's own, or a copy of another sandbox's. Blocking."""
         if (user := self.tree.user) is not None:
             os.chown(self.folder, 0, user)
             self.folder.chmod(0o710)
@@ -110,8 +110,8 @@ class BwrapSandbox:
         started = time.monotonic()
         try:
             future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
-            # Not `asyncio.wait_for`: it passes over a cancellation that comes as the reply does, and a trial past its
-            # time would go on.
+            # Not `asyncio.wait_for`, which swallows a cancellation that coincides with the reply, so that a trial would
+            # outlive its time.
             async with asyncio.timeout(timeout + LATE_SECONDS):
                 reply = await asyncio.wrap_future(future)
         except TimeoutError:
@@ -161,7 +161,7 @@ class BwrapSandbox:
         return await self._place.start(self._task, name, self._placed, self)
 
     async def close(self) -> None:
-        # Where all threads are busy, who gives up waiting would take the work back.
+        # If all threads are busy, cancelling the wait would withdraw the work.
         await asyncio.shield(asyncio.to_thread(self.shut))
 
     def kill(self, why: str) -> None:

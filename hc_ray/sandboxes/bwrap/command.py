@@ -1,4 +1,4 @@
-"""What a bwrap sandbox is made of: which folders of the host it sees, what its root holds, and bwrap's command line.
+"""The layout of a bwrap sandbox: the host folders that it sees, the content of its root, and bwrap's command line.
 
 The root is a folder of the sandbox's own, writable as in a container; over it lie, read-only, an allowlist of the
 host's programs and libraries and the runner. Never ``/``, a home, the checkout, the venv, a dataset or a sweep
@@ -18,15 +18,15 @@ from hc_ray.tasks.dockerfile import parse_dockerfile
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Trees of programs and libraries; links among them stay links."""
 _ETC = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime")
-"""Of /etc: what programs of the host need to start, no secrets."""
+"""Paths in /etc that the host's programs need; no secrets."""
 CLOSED = ("/proc", "/dev", "/sys")
-"""The sandbox's own kernel views; nothing of them is state."""
+"""The sandbox's own kernel file systems, which hold no state."""
 _FORBIDDEN = (*CLOSED, RUNNER_ROOT, "/etc")
 MAX_SPLIT = 64
-"""Entries of a host folder that are bound one by one when the task writes beside them."""
+"""The most entries of a host folder to bind one by one, if the task writes beside them."""
 HOSTNAME = "sandbox"
 UID = 1000
-"""User and group inside. Outside it is an unprivileged user too, and never root."""
+"""User and group id inside. Outside it is also an unprivileged user, never root."""
 SHM_BYTES = 64 << 20
 PATH = f"{RUNNER_ROOT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/root"
@@ -49,7 +49,7 @@ _FILES = {
 
 @dataclass
 class Layout:
-    """How a root is put together."""
+    """The layout of a root."""
 
     mounts: dict[str, Path] = field(default_factory=dict)
     """Place inside → folder or file of the host, bound read-only."""
@@ -58,12 +58,12 @@ class Layout:
     links: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
-    """Folders within mounts that are empty inside: they hold hc-ray's own datasets or data, sealed tests among them."""
+    """Folders within mounts to hide, since they contain hc-ray's datasets or data, including sealed tests."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use."""
+    """The resource limits of one sandbox."""
 
     memory: int
     """Bytes: of data a process (rlimit), and resident of all its processes (watchdog)."""
@@ -76,8 +76,8 @@ class Limits:
 
 PROCESSES = 256
 PROCESSES_A_CORE = 32
-"""Where the kernel shares out the processor by sessions: each of them may take as much as everybody else, so that a few
-hundred on two cores would leave hc-ray itself no time to end them."""
+"""Allowed processes per core if the kernel schedules by session: each session gets an equal share of CPU time, so a few
+hundred on two cores would leave hc-ray no time to end them."""
 
 
 def most_processes() -> int:
@@ -89,7 +89,7 @@ def most_processes() -> int:
 
 @functools.cache
 def _shared_by_sessions() -> bool:
-    """Whether the kernel makes every session a scheduling group: it does where no cgroup of ours is one."""
+    """Whether the kernel treats every session as a scheduling group, which it does without a cgroup of ours."""
     try:
         if Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() != "1":
             return False
@@ -101,7 +101,7 @@ def _shared_by_sessions() -> bool:
 
 
 class Unplaceable(ValueError):
-    """The task writes where the host's own files must lie; the message says where."""
+    """The task writes to a place reserved for the host's files; the message names it."""
 
 
 def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> Layout:
@@ -109,7 +109,7 @@ def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> L
     placed = Layout()
     for path in writable:
         if path != "/" and any(path == place or path.startswith(f"{place}/") for place in _FORBIDDEN):
-            raise Unplaceable(f"it writes into {path}, which every bwrap sandbox has as its own")
+            raise Unplaceable(f"it writes into {path}, which is reserved in every bwrap sandbox")
     for tree in SYSTEM:
         source = host / tree.lstrip("/")
         if source.is_symlink():
@@ -135,8 +135,8 @@ def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> L
 
 
 def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
-    """Where hc-ray is installed among the host's programs, its datasets lie within a mount; its data may, too: all of
-    them, so that no command line names sealed files, at which their guard would take offence."""
+    """Folders of hc-ray within mounts. If it is installed among the host's programs, its datasets and possibly its data
+    are there; hides them as whole folders, since the guard would reject command lines that name sealed files."""
     found, shown = set(), [(place, source.resolve()) for place, source in mounts.items()]
     for own in (configs_dir(), data_root()):
         real = own.resolve()
@@ -147,17 +147,17 @@ def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
 
 
 def shows(folder: Path, host: Path = Path("/")) -> bool:
-    """Whether every bwrap sandbox could read this folder of the host: it lies among the host's programs."""
+    """Whether every bwrap sandbox could read this folder because it is among the host's programs."""
     real = folder.resolve()
     trees = [(host / tree.lstrip("/")).resolve() for tree in SYSTEM]
     return any(real.is_relative_to(tree) for tree in trees) and not real.is_relative_to(configs_dir().resolve())
 
 
 def _place(tree: str, host: Path, writable: Collection[str], placed: Layout) -> None:
-    """Bind a tree of the host, whole where the task does not write below it, else entry by entry."""
+    """Bind a host tree as a whole, or entry by entry if the task writes below it."""
     source = host / tree.lstrip("/")
     if tree in writable and any(source.iterdir()):
-        raise Unplaceable(f"it writes into {tree}, where the host's own files lie")
+        raise Unplaceable(f"it writes into {tree}, which contains the host's files")
     if not any(path == tree or path.startswith(f"{tree}/") for path in writable):
         placed.mounts[tree] = source
         return
@@ -176,7 +176,7 @@ def _place(tree: str, host: Path, writable: Collection[str], placed: Layout) -> 
 
 
 def argv(bwrap: Path, root: Path, placed: Layout, init: Sequence[str], info: int) -> list[str]:
-    """The command line that starts a sandbox; ``info`` is the descriptor on which bwrap names its child."""
+    """The command line that starts a sandbox; ``info`` is the descriptor on which bwrap reports its child."""
     command = [
         *(str(bwrap), "--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--die-with-parent"),
         *("--as-pid-1", "--uid", str(UID), "--gid", str(UID), "--hostname", HOSTNAME, "--info-fd", str(info)),
@@ -192,7 +192,7 @@ def argv(bwrap: Path, root: Path, placed: Layout, init: Sequence[str], info: int
 
 
 def environment(task_env: dict[str, str]) -> dict[str, str]:
-    """What a command finds in its environment: the runner's programs first, then the task's own settings."""
+    """A command's environment variables: first the runner's, then the task's own."""
     env = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "HOSTNAME": HOSTNAME, **task_env}
     if not env["PATH"].startswith(f"{RUNNER_ROOT}/bin"):
         env["PATH"] = f"{RUNNER_ROOT}/bin:{env['PATH']}"
@@ -213,7 +213,7 @@ _OFFICIAL = ("python", "debian", "ubuntu", "buildpack-deps", "gcc", "scratch", "
 
 
 def refusal(task: Task, *, host_programs: Collection[str]) -> str | None:
-    """Why a task needs more than this backend has; None if it does not. Reads the task alone."""
+    """Why this backend cannot run a task, judged by the task alone; None if it can."""
     wants = task.environment
     if wants.compose:
         return "needs several containers (a compose file)"
@@ -243,6 +243,6 @@ def refusal(task: Task, *, host_programs: Collection[str]) -> str | None:
 
 
 def host_programs() -> frozenset[str]:
-    """The names among ``/usr/bin`` and ``/usr/local/bin`` that tell what the host can stand in for."""
+    """Names of programs in ``/usr/bin`` and ``/usr/local/bin``, which tell which images the host can replace."""
     folders = ("/usr/bin", "/usr/local/bin")
     return frozenset(name for name in ("cc", "gcc") if any(os.access(f"{at}/{name}", os.X_OK) for at in folders))

@@ -33,7 +33,7 @@ _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
 
 
 def scatter_folders(folder: Path) -> None:
-    """Ask ext4 to place the folders made in this one far from each other on the disk; other file systems refuse it.
+    """Ask ext4 to spread the subfolders of this one over the disk; other file systems refuse.
 
     Without a journal, as on the disks of many virtual machines, ext4 passes over every inode freed nearby within the
     last minutes for each new one (``recently_deleted`` in ``fs/ext4/ialloc.c``). Sandboxes are made while others are
@@ -46,8 +46,8 @@ def scatter_folders(folder: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a state folder whose processes are dead, whatever modes and depths they left behind."""
-    with suppress(OSError, ValueError):  # what is left, rm removes below
+    """Remove a state folder whose processes are dead, whatever permissions and depths they left."""
+    with suppress(OSError, ValueError):  # rm removes the rest below
         with opened(str(folder), FOLDER) as place:
             empty(place)
         folder.rmdir()
@@ -57,9 +57,9 @@ def remove_tree(folder: Path) -> None:
 
 
 def copy_root(source: int, target: int, user: int | None, left_out: Collection[str], *, beside: Path) -> None:
-    """Copy what an open root holds (files without their holes, folders, links) into another that nobody uses yet, for
-    ``user`` (None: this process's), without the paths ``left_out``. ``beside``: a folder on the same file system.
-    Raises ``ValueError`` for folders that nest too deeply."""
+    """Copy an open root (files without their holes, folders, links) to another, unused one, owned by ``user`` (None:
+    this process's), except the paths ``left_out``. ``beside``: a folder on the same file system. Raises ``ValueError``
+    for folders that nest too deeply."""
     with ExitStack() as stack:
 
         @functools.cache
@@ -75,8 +75,8 @@ class _Copying:
     user: int | None
     left_out: Collection[str]
     aside: Callable[[], int]
-    """Opens a folder where a file of several names waits under its number, so that it is one file again: else a fork
-    would hold it once for each name."""
+    """Copies a tree, keeping hard links: a file with several names is held in a folder under its inode number, so that
+    a fork does not contain it once per name."""
 
     def names(self, names: list[str], source: int, target: int, at: str = "", depth: int = 0) -> None:
         if depth > MAX_DEPTH:
@@ -109,7 +109,7 @@ class _Copying:
 
 
 def _link_copy(name: str, source: int, target: int, state: os.stat_result, user: int | None, aside: int) -> None:
-    """One of a file's names: a link to the copy that was made for the first of them."""
+    """Copy one name of a hard-linked file, as a link to the copy made for its first name."""
     kept = str(state.st_ino)
     with suppress(FileExistsError):
         _copy_file(name, source, kept, aside, state, user)
@@ -122,7 +122,7 @@ def _link_copy(name: str, source: int, target: int, state: os.stat_result, user:
 
 
 def _copy_file(name: str, source: int, as_name: str, target: int, state: os.stat_result, user: int | None) -> None:
-    with ExitStack() as files:  # the source first: where it is no file any more, none is made
+    with ExitStack() as files:  # open the source first: if it is no longer a file, create none
         try:
             file, data = files.enter_context(opened(name, FILE, source)), b""
         except PermissionError:

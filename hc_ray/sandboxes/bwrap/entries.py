@@ -1,4 +1,4 @@
-"""What lies at one path of a sandbox's root: as it was when the sandbox was made, and as it goes into a difference."""
+"""The state of one path in a sandbox's root, at its creation and for a difference."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ from hc_ray.sandboxes.descriptors import FILE, content, opened, unless_changed
 
 @dataclass(frozen=True)
 class Entry:
-    """One path as it was when the sandbox was made."""
+    """The state of one path when the sandbox was created."""
 
     kind: Literal["file", "folder", "link", "other"]
     mode: int
     target: str = ""
     digest: str = ""
     stamp: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """Inode, size, times of content and of change in ns. Equal stamps are equal files: nobody can set the last."""
+    """Inode, size, mtime and ctime in ns. Equal stamps mean equal files, since nobody can set the ctime."""
 
 
 Manifest = Mapping[str, Entry]

@@ -1,4 +1,4 @@
-"""What a Dockerfile's COPY lines put into a bwrap sandbox, from the task's public environment folder."""
+"""Copies a Dockerfile's COPY sources from the task's public environment folder into a bwrap sandbox."""
 
 import os
 import stat
@@ -45,7 +45,7 @@ def _copied(copy: Copy, folder: Path) -> Iterator[Member]:
 
 
 def _sources(folder: Path, pattern: str) -> list[Path]:
-    """The files and folders that one source names, wildcards expanded; none of them outside the folder."""
+    """The files and folders named by one source, with wildcards expanded; never outside the folder."""
     relative = pattern.strip("/") or "."
     if ".." in PurePosixPath(relative).parts:
         return []

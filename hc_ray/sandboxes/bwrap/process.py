@@ -1,4 +1,4 @@
-"""The one long-lived process of a bwrap sandbox, and the requests to its first child, ``inside/init.py``.
+"""The single long-lived process of a bwrap sandbox, and the requests to its first child, ``inside/init.py``.
 
 bwrap's ``--die-with-parent`` is tied to the thread that starts it, so each sandbox has a thread of its own that starts
 bwrap, reads what comes back and lives as long. If this process dies, the kernel ends the sandbox."""
@@ -32,7 +32,7 @@ Reply = tuple[dict[str, Any], bytes]
 
 
 class BwrapProcess:
-    """A running sandbox. ``why`` tells why it was killed, once it was."""
+    """A running sandbox. ``why`` is the reason if it was killed."""
 
     def __init__(
         self,
@@ -61,23 +61,23 @@ class BwrapProcess:
         self._first = -1
         self._over = threading.Event()
         self.asked = object()
-        """Another one each time that something is asked of it."""
+        """Changes with every request."""
         self.why = ""
         self._thread = threading.Thread(target=self._live, name="bwrap-sandbox", daemon=True)
 
     @property
     def pid(self) -> int:
-        """bwrap's own process number; all of the sandbox is below it."""
+        """bwrap's process id; the whole sandbox is below it."""
         return self._process.pid if self._process else -1
 
     @property
     def first(self) -> int:
-        """The number on the host of the first process inside; -1 where there is none."""
+        """The host's process id of the first process inside; -1 if there is none."""
         return self._first if self.alive else -1
 
     @property
     def at_work(self) -> bool:
-        """A command is to be answered."""
+        """Whether a command is pending."""
         return bool(self._waiting)
 
     @property
@@ -85,7 +85,7 @@ class BwrapProcess:
         return self._process is not None and not self._over.is_set()
 
     def start(self) -> None:
-        """Start, unless it was or is dead already. Raises ``SandboxError`` when the sandbox does not come up."""
+        """Start, unless it is running or dead. Raises ``SandboxError`` if the sandbox does not come up."""
         with self._begin_lock:
             if self._over.is_set():
                 return
@@ -100,8 +100,8 @@ class BwrapProcess:
     def request(
         self, command: Sequence[str], cwd: str, env: Mapping[str, str], timeout: float, stdin: bytes, limit: int
     ) -> Future[Reply | None]:
-        """Start a command: what will hold the reply, or None if the sandbox died with it. The first one starts the
-        sandbox, and waits for it. Raises ``SandboxError`` when it does not come up."""
+        """Start a command; returns a future of its reply, which is None if the sandbox died with it. The first request
+        starts the sandbox and waits for it. Raises ``SandboxError`` if it does not come up."""
         self.start()
         future: Future[Reply | None] = Future()
         asked = {"argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
@@ -114,21 +114,21 @@ class BwrapProcess:
             self._waiting[self._number] = future
             self.touch()
             self._send(framed)
-        if self._over.is_set():  # it died in between, and nobody else may have seen this request
+        if self._over.is_set():  # it died in between, and may have missed this request
             self._fail()
         return future
 
     def touch(self) -> None:
-        """From now on it is not as it was when somebody looked at it."""
+        """Mark its state as changed since the last check."""
         self.asked = object()
         self._stir()
 
     def kill(self, why: str) -> None:
-        """End everything inside and wait until it is dead. Raises ``SandboxError`` if it does not die."""
+        """Kill everything inside and wait for its death. Raises ``SandboxError`` if it does not die."""
         self.why = self.why or why
         with self._begin_lock:
             if self._thread.ident is None:
-                self._over.set()  # it never started, and never will
+                self._over.set()  # it never started and never will
         self._kill_now()
         if not self._over.wait(DEATH_SECONDS):
             raise SandboxError("a bwrap sandbox did not die")
@@ -138,7 +138,7 @@ class BwrapProcess:
             if self._child >= 0:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
         if self._process is not None and self._process.returncode is None:
-            # Both halves: the second one, as it starts, does not die with the first yet.
+            # Kill both halves: while it starts, the second one does not yet die with the first.
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -197,15 +197,15 @@ class BwrapProcess:
                     return
                 if header["survived"]:
                     self.why = self.why or "a command's processes survived its deadline"
-                # Without the lock, which whoever writes a request holds until it is taken: and it is not, while the
-                # first process inside waits for this thread to take its replies.
+                # Without the lock: a writer holds it until its request is read, which would never happen while the
+                # first process inside waits for this thread to read replies.
                 future = self._waiting.pop(header["id"], None)
                 if future is not None:
                     _answer(future, (header, payload))
 
     def _bury(self, fault: str) -> None:
-        """Kill what is left, wait until it is dead, and answer everybody who waits, whatever happens on the way.
-        ``fault``: what the thread failed with."""
+        """Kill the rest, wait for its death, and answer all waiters, whatever happens. ``fault``: the thread's
+        failure."""
         try:
             self._kill_now()
             if self._child >= 0:
@@ -214,7 +214,7 @@ class BwrapProcess:
                     os.close(self._child)
                     self._child = -1
             if self._process is not None:
-                self._process.wait()  # without a timeout, which ``Popen`` waits for by polling
+                self._process.wait()  # no timeout, for which ``Popen`` would poll
                 with self._lock:
                     for stream in (self._process.stdin, self._process.stdout):
                         if stream is not None:
@@ -237,12 +237,12 @@ class BwrapProcess:
 
 
 def _wait_for(place: int) -> None:
-    """Wait until the process of a pidfd has ended (``select`` would take no descriptor above 1023)."""
+    """Wait until a pidfd's process has ended (``select`` does not accept descriptors above 1023)."""
     poll = select.poll()
     poll.register(place, select.POLLIN)
     poll.poll(DEATH_SECONDS * 1000)
 
 
 def _answer(future: Future[Reply | None], reply: Reply | None) -> None:
-    with suppress(InvalidStateError):  # who asked has given up
+    with suppress(InvalidStateError):  # the caller has given up
         future.set_result(reply)

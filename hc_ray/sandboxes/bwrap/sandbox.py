@@ -32,7 +32,7 @@ from hc_ray.sandboxes.tripwire import TICK
 from hc_ray.tasks.public_folder import environment_dir
 
 _UNOWNED_SECONDS = 60.0
-"""A state folder without an owner's name is being made, or was when its maker died, or lost it with the power."""
+"""Seconds after which a state folder without an owner file counts as a leftover: it may still be in creation."""
 
 
 class BwrapPlace:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from hc_ray.sandboxes.bwrap.box import BwrapSandbox
 
 PERIOD = 1.0
-"""Seconds after which all are looked at, pulled or not."""
+"""Seconds after which all sandboxes are checked, even if the tripwire was not pulled."""
 REST = 3.0
-"""After a look the watchdog rests for so many times the processor seconds that it spent, up to ``PERIOD``: hundreds of
-sandboxes would keep it at work all the time."""
+"""After a check, the watchdog rests for this multiple of the CPU seconds that it took, up to ``PERIOD``; hundreds of
+sandboxes would otherwise keep it busy all the time."""
 PATIENCE = 20.0
-"""A sandbox's files are measured again only after so many times what the last measurement took; once where the wire is
-pulled."""
+"""A sandbox's files are measured again only after this multiple of the last measurement's duration; after a pull, only
+once that duration has passed."""
 SOCKET_BYTES = 208 << 10
-"""What a socket's buffer may hold that nobody reads. (Those of TCP grow beyond, and tell what they hold.)"""
+"""Bytes counted per socket for unread buffers. (TCP buffers grow beyond, but report their size.)"""
 INODE_BYTES = 1 << 10
 """Kernel memory of a file in a tmpfs."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -42,7 +42,7 @@ _MOST_SESSIONS = 2 * SESSIONS
 
 
 class Process(NamedTuple):
-    """What the watchdog knows of a process."""
+    """A process, as the watchdog sees it."""
 
     pid: int
     size: int
@@ -55,16 +55,16 @@ Census = Mapping[int, list[Process]]
 
 
 class Watchdog:
-    """Looks at all sandboxes of one place until ``stop``."""
+    """Checks all sandboxes of one place until ``stop``."""
 
     def __init__(self, sandboxes: Callable[[], list["BwrapSandbox"]], state_root: Path) -> None:
         self._sandboxes, self._wire = sandboxes, Tripwire(state_root)
         self._stopped = threading.Event()
         self._stirred = threading.Event()
         self._calm: dict[int, object] = {}
-        """Sandbox → what was asked of it last when nothing but its first process ran in it."""
+        """Sandbox → its last request when only its first process was running."""
         self._measured: dict[int, tuple[float, float, int]] = {}
-        """Sandbox → when its files were measured last, how long it took, and their bytes."""
+        """Sandbox → time, duration and result (bytes) of the last measurement of its files."""
         self._busy: set[int] = set()
         self._ending: set[int] = set()
         self._thread = threading.Thread(target=self._run, name="bwrap-watchdog", daemon=True)
@@ -75,12 +75,12 @@ class Watchdog:
         self._stirred.set()
 
     def stir(self) -> None:
-        """Something was asked of a sandbox (``BwrapProcess.asked`` says so already): look until all is calm again."""
+        """Resume checking after a request to a sandbox (already noted in ``BwrapProcess.asked``) until all are idle."""
         self._stirred.set()
 
     def _run(self) -> None:
         due = spent = 0.0
-        # What it spends is counted, not what passes: a bomb that starves it must not make it look less often.
+        # Count CPU time, not wall time: a fork bomb that starves the watchdog must not make it check less often.
         while True:
             if not self._stirred.is_set() and not self._stopped.is_set():
                 self._stirred.wait()
@@ -94,12 +94,12 @@ class Watchdog:
                 due = now + PERIOD
                 try:
                     self._look(signs)
-                except (OSError, RuntimeError):  # no descriptor or thread is left to this process: tried again
+                except (OSError, RuntimeError):  # this process has no free descriptor or thread; try again
                     self._stirred.set()
             spent = time.thread_time() - began
 
     def _look(self, signs: Signs) -> None:
-        self._stirred.clear()  # before anything is looked at: who stirs from now on is seen by the next look
+        self._stirred.clear()  # before the check, so that later requests trigger the next one
         every = self._sandboxes()
         self._measured = {id(one): self._measured[id(one)] for one in every if id(one) in self._measured}
         asked = {id(one): one.process.asked for one in every}
@@ -120,7 +120,7 @@ class Watchdog:
             if id(sandbox) not in victims and (fault := self._disk_fault(sandbox, below[id(sandbox)], urgent=urgent)):
                 victims.add(id(sandbox))
                 self._begin_end(sandbox, fault)
-        # Whoever holds less than a step has not taken what is short: that was somebody else on this machine.
+        # A sandbox that holds less than a step did not cause the shortage: another program did.
         if signs.memory_short and not victims and busy:
             held, _, most = max((_holds(one, below[id(one)]), id(one), one) for one in sandboxes)
             if held >= MEMORY_STEP:
@@ -138,11 +138,11 @@ class Watchdog:
             self._stirred.set()
 
     def _written(self, sandbox: "BwrapSandbox") -> int:
-        """Bytes that a sandbox's files had when they were measured last."""
+        """Bytes of a sandbox's files at the last measurement."""
         return self._measured.get(id(sandbox), (0.0, 0.0, 0))[2]
 
     def _begin_end(self, sandbox: "BwrapSandbox", fault: str) -> None:
-        # Not here: one that takes its time to die must not end the watch over the others.
+        # In another thread: a sandbox that dies slowly must not stop the checks of others.
         ending = threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True)
         self._ending.add(id(sandbox))
         try:
@@ -154,7 +154,7 @@ class Watchdog:
     def _end(self, sandbox: "BwrapSandbox", fault: str) -> None:
         try:
             sandbox.kill(fault)
-        except SandboxError:  # tried again at the next look
+        except SandboxError:  # the next check tries again
             pass
         finally:
             self._ending.discard(id(sandbox))
@@ -183,7 +183,7 @@ class Watchdog:
 
 
 def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled: bool) -> str:
-    # First what costs nothing to see.
+    # Cheap checks first.
     if len({one.session for one in processes}) > _MOST_SESSIONS:
         return f"it has more than {_MOST_SESSIONS} sessions"
     limit = left = sandbox.limits.memory
@@ -197,8 +197,8 @@ def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled:
 
 
 def _exceeds(processes: list[Process], limit: int) -> bool:
-    """Whether they hold more, shared pages shared out. That is read of as few as settle it: it takes as long as all
-    else, and who is beyond the limit grows meanwhile."""
+    """Whether processes hold more memory than ``limit``, with shared pages divided. Reads this for as few processes as
+    necessary, since it is slow and an offender grows meanwhile."""
     held, rest = 0, sum(one.size for one in processes)
     for one in sorted(processes, key=lambda one: one.size, reverse=True):
         if held > limit or held + rest <= limit:
@@ -212,8 +212,8 @@ def _holds(sandbox: "BwrapSandbox", processes: list[Process]) -> int:
 
 
 def beside(first: int, processes: list[Process]) -> int:
-    """Bytes that a sandbox holds beside what is resident in its processes: in sockets, held by whom or by nobody any
-    more, in page tables, and in shared memory that no process has in its tables."""
+    """Bytes that a sandbox holds besides its processes' resident memory: sockets, even abandoned ones, page tables, and
+    unmapped shared memory."""
     numbers = [pid for pid, _, _ in processes]
     tables = sum(_told(pid, "status", b"VmPTE:") for pid in numbers)
     if unseen := shared_memory(numbers):
@@ -222,8 +222,8 @@ def beside(first: int, processes: list[Process]) -> int:
 
 
 def sockets(first: int) -> int:
-    """Bytes that all sockets of a process's network namespace may hold, also those that are on their way to somebody
-    or that nobody has accepted yet."""
+    """Bytes that all sockets in a process's network namespace may hold, including those in transit or not accepted
+    yet."""
     queued = 0
     for table in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/{first}/net/{table}", "rb") as file:  # noqa: PTH123
@@ -235,7 +235,7 @@ def sockets(first: int) -> int:
 
 
 def census(roots: Iterable[int]) -> Census:
-    """All living processes below each of some processes."""
+    """Root process → all living processes below it."""
     children: dict[int, list[Process]] = {}
     for pid, fields in everyone():
         # Of a process whose first thread has ended while others go on the kernel says the pages of those alone.
@@ -265,7 +265,7 @@ def proportional(pid: int, resident: int) -> int:
 
 
 def _told(pid: int, name: str, line: bytes) -> int:
-    """Bytes that a line of the kernel's tells of a process; 0 where it does not."""
+    """Bytes in a line of a process's kernel file; 0 if it is missing."""
     for thread in threads_of(pid):  # the first one that lives knows
         with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/task/{thread}/{name}", "rb") as file:  # noqa: PTH123
             if told := next((int(one.split()[1]) for one in file if one.startswith(line)), 0):
@@ -274,8 +274,8 @@ def _told(pid: int, name: str, line: bytes) -> int:
 
 
 def alone(first: int) -> bool:
-    """Whether a sandbox's first process has no child. The kernel says so in one step, which no crowd that forks and
-    dies outruns, as it may a walk over all processes. A kernel that does not say it: never."""
+    """Whether a sandbox's first process has no child. The kernel answers in one step, so that rapidly forking processes
+    cannot hide as they could from a walk over all processes. False if the kernel does not support it."""
     try:
         with open(f"/proc/{first}/task/{first}/children", "rb") as file:  # noqa: PTH123
             return not file.read(1)

@@ -1,6 +1,5 @@
-"""Which tasks a Docker daemon can take, found out within seconds: by the task's own text, and by the images that it
-stands on. An image is available where the daemon has it, or where its registry shows the manifest that a pull would
-begin with."""
+"""Finds out within seconds which tasks a Docker daemon can take, from the task's own text and its base images. An image
+is available if the daemon has it, or if its registry returns the manifest that a pull would start with."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,26 +14,26 @@ from hc_ray.tasks.dockerfile import parse_dockerfile
 from hc_ray.tasks.public_folder import environment_dir
 
 ASK_SECONDS = 5.0
-"""What one registry may take to show one manifest."""
+"""Seconds for one registry to return one manifest."""
 ALL_SECONDS = 10.0
-"""What all of them may take together."""
+"""Seconds for all of them together."""
 AT_ONCE = 16
 TASK_IMAGES = "hc-ray/task"
-"""The repository of tasks' own images."""
+"""Repository of the images built for tasks."""
 
 
 class Availability(Value):
-    """What a daemon lacks of the images that some tasks stand on."""
+    """The images that a daemon lacks for some tasks."""
 
     pullable: tuple[str, ...] = ()
     missing: dict[str, str] = {}
     """Image → why it cannot be pulled, in one line."""
     without: dict[str, str] = {}
-    """Digest of a task → the first of its images that is missing."""
+    """Task digest → the first of its images that is missing."""
 
 
 def refusal(task: Task) -> str | None:
-    """Why no Docker daemon takes the task, whatever images it has; None if nothing in the task speaks against it."""
+    """Why no Docker daemon can take the task, whatever its images; None if there is no reason."""
     environment = task.environment
     if environment.compose:
         return "its environment is a Docker Compose file, which is not supported"
@@ -48,12 +47,12 @@ def refusal(task: Task) -> str | None:
 
 
 def built_tag(task: Task) -> str:
-    """The name of the image that is built for a task, or was sent for it."""
+    """The name of the image built or received for a task."""
     return f"{TASK_IMAGES}:{task.digest[:16]}"
 
 
 def bases(task: Task, public_root: Path) -> tuple[str, ...]:
-    """The images that the task's own image is made from."""
+    """The base images of the task's own image."""
     environment = task.environment
     if environment.dockerfile is None:
         return (environment.docker_image,) if environment.docker_image else ()
@@ -66,9 +65,9 @@ def environment_files(task: Task, public_root: Path) -> list[str]:
 
 
 def available(tasks: Sequence[Task], public_root: Path, daemon: Daemon) -> Availability:
-    """Look for the images of the tasks that Docker does not refuse: each image once, side by side, within
-    ``ALL_SECONDS``. Raises ``SandboxError`` where the daemon itself does not answer."""
-    # One whose image is built already needs its base no more.
+    """Check the images of the tasks that Docker does not refuse: each once, concurrently, within ``ALL_SECONDS``.
+    Raises ``SandboxError`` if the daemon does not answer."""
+    # A task whose image is already built does not need its base.
     needs = {
         task.digest: bases(task, public_root)
         for task in tasks
@@ -86,7 +85,7 @@ def available(tasks: Sequence[Task], public_root: Path, daemon: Daemon) -> Avail
 
 
 def _unpullable(references: Sequence[str], ask: Callable[..., None]) -> dict[str, str]:
-    """Image → why it cannot be pulled, for those of which no registry has shown a manifest in time."""
+    """Image → why it cannot be pulled, for images without a manifest in time."""
     if not references:
         return {}
     threads = ThreadPoolExecutor(min(AT_ONCE, len(references)), thread_name_prefix="docker-ask")
@@ -107,7 +106,7 @@ def _unpullable(references: Sequence[str], ask: Callable[..., None]) -> dict[str
 
 
 def _why(fault: SandboxError) -> str:
-    """The reason in one short line: the daemon's own sentence begins with the request that it made."""
+    """The reason in one short line; the daemon's own sentence starts with the request that it made."""
     if isinstance(fault, DaemonGone):
         return f"its registry showed nothing within {ASK_SECONDS:g} s"
     says = str(fault).splitlines()[0].rpartition('": ')[2].removeprefix("dial tcp: ")

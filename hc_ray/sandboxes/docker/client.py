@@ -1,5 +1,4 @@
-"""The Docker daemon, as few typed calls: those about volumes, networks and containers. Images are in
-``image_calls``."""
+"""The Docker daemon as a few typed calls, about volumes, networks and containers. Images are in ``image_calls``."""
 
 import base64
 import contextlib
@@ -25,7 +24,7 @@ class Daemon(ImageCalls):
             return sorted(one["Name"] for one in self._api.volumes(filters={"label": label}).get("Volumes") or ())
 
     def remove_volume(self, name: str) -> bool:
-        """Remove a volume; False for one that a container still uses."""
+        """Remove a volume; False if a container still uses it."""
         return done("removing a volume", lambda: self._api.remove_volume(name))
 
     def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
@@ -33,7 +32,7 @@ class Daemon(ImageCalls):
             self._api.create_volume(name, labels=dict(labels))
 
     def make_network(self, name: str, labels: Mapping[str, str]) -> str:
-        """A bridge to the world on which containers do not reach each other; returns its id."""
+        """Create a bridge on which containers cannot reach each other; returns its id."""
         apart = {"com.docker.network.bridge.enable_icc": "false"}
         with faults("creating a network"):
             return str(self._api.create_network(name, driver="bridge", options=apart, labels=dict(labels))["Id"])
@@ -44,7 +43,7 @@ class Daemon(ImageCalls):
         return [(one["Id"], one.get("Labels") or {}) for one in found]
 
     def remove_network(self, network: str) -> bool:
-        """Remove a network; False for one that a container still uses."""
+        """Remove a network; False if a container still uses it."""
         return done("removing a network", lambda: self._api.remove_network(network))
 
     def create(self, image: str, name: str, host: Mapping[str, Any], config: Mapping[str, Any]) -> str:
@@ -52,13 +51,13 @@ class Daemon(ImageCalls):
         with faults(f"creating a container of {image}"):
             api = self._api
             limits = api.create_host_config(**host)
-            # The client's own proxy settings, which may hold a password, are no business of what runs in there.
+            # Do not pass on the client's proxy settings, which may contain a password.
             made = api.create_container(image, name=name, host_config=limits, use_config_proxy=False, **config)
             return str(made["Id"])
 
     def hold(self, container: str) -> socket.socket:
-        """The standard input of a container that has not started yet. When this process ends, however it ends, the
-        container reads the end of it."""
+        """Attach to the stdin of a container that has not started yet. When this process ends, in whatever way, the
+        container reads end-of-file."""
         with faults("attaching to a container"):
             raw = self._api.attach_socket(container, params={"stdin": 1, "stream": 1})
         return own_socket(raw)
@@ -68,16 +67,16 @@ class Daemon(ImageCalls):
             self._api.start(container)
 
     def process(self, container: str) -> int:
-        """The number of a container's first process on the daemon's machine; 0 where none runs."""
+        """The process id of a container's first process on the daemon's machine; 0 if none is running."""
         return int(self.inspected(container)["State"].get("Pid") or 0)
 
     def started(self, container: str) -> int:
-        """When a container's first process was started, in nanoseconds by the clock of the daemon's machine."""
+        """Start time of a container's first process in ns, by the daemon's clock."""
         return int(datetime.fromisoformat(self.inspected(container)["State"]["StartedAt"]).timestamp() * 1e9)
 
     def written_folders(self, container: str) -> list[str]:
-        """The folders and files of the daemon's machine that hold what a container wrote: its layer, volumes of its
-        own, and three files that the daemon keeps beside them, which root inside may fill."""
+        """The folders and files on the daemon's machine with everything that a container wrote: its layer, its volumes,
+        and three files that the daemon keeps beside them, which root inside can fill."""
         found = self.inspected(container)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "volume" and one.get("RW")]
@@ -90,18 +89,18 @@ class Daemon(ImageCalls):
         return None if state["Running"] else int(state.get("ExitCode") or 0)
 
     def wait(self, container: str, *, seconds: float) -> tuple[int, str]:
-        """The exit status of a container's first process, once it has ended, and the end of what it said."""
+        """Wait for a container's first process; returns its exit status and the end of its output."""
         with faults("waiting for a container"):
             status = int(self._api.wait(container, timeout=seconds)["StatusCode"])
             return status, self._api.logs(container, tail=20).decode(errors="replace")
 
     def kill(self, container: str) -> None:
-        """SIGKILL to all of it; one that runs no more is left as it is."""
+        """Send SIGKILL to everything in a container, if it is running."""
         with contextlib.suppress(DaemonRefusal), faults("killing a container"):
             self._api.kill(container)
 
     def pause(self, container: str) -> bool:
-        """Freeze all that runs in a container; False for one in which nothing does any more."""
+        """Freeze a container's processes; False if none is left."""
         try:
             with faults("freezing a container"):
                 self._api.pause(container)
@@ -112,11 +111,11 @@ class Daemon(ImageCalls):
             return False
 
     def unpause(self, container: str) -> None:
-        with contextlib.suppress(DaemonRefusal), faults("going on with a container"):  # it was killed meanwhile
+        with contextlib.suppress(DaemonRefusal), faults("unpausing a container"):  # it may have been killed meanwhile
             self._api.unpause(container)
 
     def remove(self, container: str) -> None:
-        """Kill and remove with its anonymous volumes; one that is gone already is no fault."""
+        """Kill and remove a container with its anonymous volumes, if it exists."""
         for attempt in range(5):
             try:
                 with faults("removing a container"):
@@ -129,7 +128,7 @@ class Daemon(ImageCalls):
                     return
                 if attempt == 4:
                     raise
-                time.sleep(0.1 * 2**attempt)  # a mount that is still busy comes free in a moment
+                time.sleep(0.1 * 2**attempt)  # wait for a busy mount
 
     def containers(self, label: str) -> list[tuple[str, dict[str, str]]]:
         """Id and labels of all containers with a label, running or not."""
@@ -144,8 +143,8 @@ class Daemon(ImageCalls):
         return {one["Id"]: int(one.get("SizeRw") or 0) for one in found}
 
     def changes(self, container: str) -> dict[str, int]:
-        """``docker diff``: path → 0 modified, 1 added, 2 deleted. Raises ``ValueError`` where processes inside nested
-        folders beyond what a path can name: their doing, not the daemon's."""
+        """``docker diff``: path → 0 modified, 1 added, 2 deleted. Raises ``ValueError`` if processes inside nested
+        folders deeper than a path can express, which is their fault, not the daemon's."""
         try:
             with faults("reading a container's changes"):
                 found = self._asked("_get", "/containers/{0}/changes", container, timeout=WALK_SECONDS).json()
@@ -161,12 +160,13 @@ class Daemon(ImageCalls):
             self._api.put_archive(container, "/", tar)
 
     def stat(self, container: str, path: str) -> PathFacts | None:
-        """Of the path itself: a link is not followed. None also where the container is gone, which no words tell."""
+        """Facts about a path, without following links; None if it is missing, or if the container is gone, which the
+        daemon does not distinguish."""
         found = self._stat(container, path)
         return None if found is None else path_facts(found)
 
     def target(self, container: str, path: str) -> str | None:
-        """Where a link leads in the end, seen from within the container; None where there is none."""
+        """The final target of a link, seen from within the container; None if there is none."""
         return (self._stat(container, path) or {}).get("linkTarget") or None
 
     def _stat(self, container: str, path: str) -> dict[str, Any] | None:
@@ -180,8 +180,8 @@ class Daemon(ImageCalls):
 
     @contextlib.contextmanager
     def archive(self, container: str, path: str) -> Iterator[tarfile.TarFile | None]:
-        """The tar stream of a path, its name first; None where there is nothing. Members are read in order and only
-        as far as the caller reads: closing early ends the daemon's work."""
+        """The tar stream of a path, starting with its own name; None if it does not exist. Members are read in order
+        and on demand: closing early stops the daemon's work."""
         try:
             with faults(f"reading {path}"):
                 plain = {"Accept-Encoding": "identity"}  # else the daemon spends its time on gzip
@@ -203,8 +203,8 @@ class Daemon(ImageCalls):
         self, container: str, argv: list[str], *, environment: Mapping[str, str] | None = None
     ) -> socket.socket:
         """Start a command as the container's own user; the socket carries its stdin and Docker's framed output.
-        ``environment`` goes over the container's own. (For a user that is named, the daemon itself opens the lists of
-        users, which may be anything in there.)"""
+        ``environment`` overrides the container's own. (For a named user, the daemon would read the user files, which
+        may be anything inside.)"""
         with faults("starting a command"):
             api = self._api
             how = {"stdin": True, "stdout": True, "stderr": True, "workdir": "/"}

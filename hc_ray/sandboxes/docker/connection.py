@@ -1,4 +1,4 @@
-"""The way to the Docker daemon; the only module that imports the Docker SDK.
+"""The connection to the Docker daemon. The only module that imports the Docker SDK.
 
 Four faults, all ``SandboxError``: ``DaemonGone`` (no answer), ``DaemonRefusal`` (it answered no), ``Absent`` (no such
 thing), ``DiskFull`` (its disk is full)."""
@@ -12,13 +12,13 @@ from hc_ray.sandboxes.docker.values import Absent, DaemonGone, fault_of, remedy
 
 CALL_SECONDS = 60.0
 WALK_SECONDS = 600.0
-"""For what goes over all that a container wrote: its programs decide how much that is."""
+"""Timeout for calls that process everything that a container wrote, the size of which its programs decide."""
 PROBE_SECONDS = 3.0
 
 
 @contextlib.contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn what the SDK raises into the four faults above."""
+    """Convert the SDK's exceptions into the four faults above."""
     import docker.errors
     import requests.exceptions
     import urllib3.exceptions
@@ -36,7 +36,7 @@ def faults(what: str) -> Iterator[None]:
 
 
 def connect(timeout: float) -> Any:
-    """A client of the daemon that the environment names."""
+    """A client of the daemon given by the environment."""
     import docker
     import docker.utils
 
@@ -46,8 +46,8 @@ def connect(timeout: float) -> Any:
 
 
 def build_context(folder: Path, name: str, dockerfile: str) -> Any:
-    """What a build sends: the folder without what ``.dockerignore`` names, and the Dockerfile under ``name``. A file
-    that is a context manager."""
+    """The build context as a file: the folder without ``.dockerignore``'s paths, and the Dockerfile under ``name``. Use
+    as a context manager."""
     import docker.utils
 
     ignore = folder / ".dockerignore"
@@ -58,7 +58,7 @@ def build_context(folder: Path, name: str, dockerfile: str) -> Any:
 
 
 def why_not() -> str | None:
-    """None when a Linux daemon of 20.10 or later answers within three seconds; else what is wrong and the remedy."""
+    """None if a Linux daemon of 20.10 or later answers within three seconds; else the fault and its remedy."""
     import docker.errors
     import requests.exceptions
 

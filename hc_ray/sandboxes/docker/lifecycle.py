@@ -1,6 +1,5 @@
-"""How a Docker sandbox begins and ends. A container is created at once and starts with the first command that runs in
-it: most of what a state is asked (its files, its difference) the daemon answers of one that never ran, at a third of
-the cost."""
+"""The start and end of a Docker sandbox. A container is created at once but started only by its first command: most
+operations on a state (files, difference) also work on a container that never ran, at a third of the cost."""
 
 import re
 import threading
@@ -21,7 +20,7 @@ from hc_ray.sandboxes.tripwire import Sent
 
 FENCE_SECONDS = 60.0
 EXIT_SECONDS = 0.02
-"""What the helper of a command may take to end after its answer: sooner than a container is frozen and freed."""
+"""Seconds for a command's helper to exit after its answer, less than freezing and thawing a container would take."""
 FREEZE_SECONDS = 30.0
 _USERS = ("/etc/passwd", "/etc/group")
 _USERS_BYTES = 16 << 20
@@ -42,7 +41,7 @@ class Lifecycle:
         layers: int | None = None,
         parent: Lineage | None = None,
     ) -> None:
-        """``fork_image``: the image of the container's own, a commit; ``layers``: how many it has. None: the task's."""
+        """``fork_image``: the container's own image, a commit, with ``layers`` layers; None: the task's image."""
         self._ground = ground
         self._daemon = ground.daemon
         self._task = task
@@ -50,7 +49,7 @@ class Lifecycle:
         self._name = name
         self._network = network
         self._account = ground.account(task, image, task.agent_user or image.user)
-        """Whom commands run as; None for root."""
+        """The user that commands run as; None for root."""
         self._workdir = working_directory(task, image)
         self._layers = len(image.layers) if layers is None else layers
         self._fork_image = fork_image
@@ -59,14 +58,14 @@ class Lifecycle:
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._pace = threading.Lock()
-        """Held while it is to stand still, and while a command is brought into it."""
+        """Held while the container must stand still, and while a command is started in it."""
         self._started = False
         self._closed = False
         self._dead: str | None = None
         self._pulse: Pulse | None = None
-        """That of the daemon under which the container began."""
+        """The pulse of the daemon under which the container started."""
         self._pristine = fork_image is None
-        """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
+        """Whether no candidate's files or commands were in it yet, so that failures are the infrastructure's."""
         self.container = ""
         self.first = 0
         """Its first process by number on the daemon's machine, asked for before anything of a candidate runs: whoever
@@ -77,7 +76,7 @@ class Lifecycle:
 
     @property
     def alive(self) -> bool:
-        """Whether it was not killed."""
+        """Whether it has not been killed."""
         return self._dead is None
 
     def begin(self, image: str) -> None:
@@ -87,7 +86,7 @@ class Lifecycle:
         self._lineage.container = self.container
         self._ground.enter(self.container, self)
         try:
-            if self._task.grading == "shared":  # what lies under its mounts cannot be written before they are there
+            if self._task.grading == "shared":  # its mounts must exist before anything is written below them
                 self._start()
                 self._lineage.began = self._lineage.began or self._daemon.started(self.container)
             if self._ground.closing.is_set():
@@ -99,8 +98,8 @@ class Lifecycle:
             raise
 
     def _start(self) -> None:
-        """Start the container, if that was not done yet. Raises ``Unwritable`` where what was put into it is in the
-        way, another ``SandboxError`` where the machinery is at fault."""
+        """Start the container unless it was started. Raises ``Unwritable`` if files put into it prevent that, another
+        ``SandboxError`` for an infrastructure failure."""
         with self._starting:
             if self._started or self._dead is not None:
                 return
@@ -120,7 +119,7 @@ class Lifecycle:
                 if isinstance(fault, DaemonRefusal):
                     raise SandboxError(str(fault)) from None
                 raise
-        if self._dead is not None:  # meanwhile: a container that did not run yet could not be killed
+        if self._dead is not None:  # killed meanwhile, which is impossible before the start
             self._daemon.kill(self.container)
 
     def _run_first_process(self) -> None:
@@ -134,7 +133,7 @@ class Lifecycle:
             try:  # an untouched one starts: what holds for a moment only is no candidate's doing either
                 self._hold_and_start()
             except DaemonRefusal:
-                raise Unwritable(f"what was put there is in the way of a start: {refusal}") from None
+                raise Unwritable(f"files put there prevent a start: {refusal}") from None
 
     def _hold_and_start(self) -> None:
         if not self._pristine:
@@ -144,20 +143,20 @@ class Lifecycle:
         self.first = self._daemon.process(self.container)
 
     def _check_users(self) -> None:
-        """The daemon reads these as it starts a container; of a pipe it would never have read them, and the container
-        could not even be removed."""
+        """Check the user files, which the daemon reads when it starts a container: it would read a pipe forever, and
+        the container could not even be removed."""
         for path in _USERS:
             found = self._daemon.stat(self.container, path)
             if found is not None and found.kind == "link":
                 target = self._daemon.target(self.container, path)
                 found = self._daemon.stat(self.container, target) if target else None
             if found is not None and (found.kind == "other" or found.size > _USERS_BYTES):
-                raise Unwritable(f"what was put there is in the way of a start: {path} is no list of users")
+                raise Unwritable(f"files put there prevent a start: {path} is not a list of users")
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """While the daemon opens files here, nothing runs: one that becomes a pipe between two of its steps would hold
-        it for good, and nobody could remove the container any more."""
+        """Freeze the processes while the daemon opens files: a file that becomes a pipe between two of its steps would
+        block the daemon forever, and the container could not be removed."""
         with self._pace:
             self._check_open()
             paused = self._started and self._freeze()
@@ -168,7 +167,7 @@ class Lifecycle:
                     self._daemon.unpause(self.container)
 
     def _freeze(self) -> bool:
-        """Stop what runs here beside the first process; False where nothing does."""
+        """Freeze everything except the first process; False if nothing else is running."""
         began = time.monotonic()
         while not alone(self.first, self.container):
             if time.monotonic() < began + EXIT_SECONDS:
@@ -178,7 +177,7 @@ class Lifecycle:
                 return self._daemon.pause(self.container)
             except Absent:
                 raise
-            except DaemonRefusal:  # on a busy machine some tasks do not come to rest in the time that it allows
+            except DaemonRefusal:  # on a busy machine, freezing may exceed the daemon's time limit
                 if time.monotonic() > began + FREEZE_SECONDS:
                     raise
         return False
@@ -220,13 +219,13 @@ class Lifecycle:
         return helper_is_stopped(self.first, self.container)
 
     def kill(self, reason: str) -> None:
-        """End every process; the files stay readable."""
+        """Kill all processes; the files stay readable."""
         self._dead = self._dead or reason
         end_first_process(self.first, self.container)
         self._daemon.kill(self.container)
 
     async def close(self) -> None:
-        if not self._closed:  # as its place may have done, with all its threads
+        if not self._closed:  # its place may have closed it
             await self._ground.call(self.close_now)
 
     def close_now(self) -> None:
@@ -246,8 +245,8 @@ class Lifecycle:
                 self._daemon.remove_image(self._fork_image)
 
     def _check_daemon(self) -> None:
-        """Raises when the daemon was stopped or restarted since this container began: what ended in it is no
-        candidate's doing then."""
+        """Raise if the daemon was stopped or restarted since this container's start, since processes that ended then
+        are not the candidate's fault."""
         if self._pulse is not None and not self._pulse.beats():
             raise DaemonGone("the Docker daemon was stopped or restarted while a sandbox ran")
 
@@ -256,7 +255,7 @@ class Lifecycle:
             raise SandboxError(f"the sandbox {self._name} is closed")
 
     def _check_alive(self) -> None:
-        """Raises ``Unwritable`` where what ran here has ended it."""
+        """Raise ``Unwritable`` if the sandbox's own processes have ended it."""
         self._check_open()
         if self._dead is not None:
             self._check_daemon()
@@ -264,8 +263,8 @@ class Lifecycle:
 
 
 def own_addresses() -> set[str]:
-    """This machine's addresses but those of loopback; none where the kernel shows none. Those of a link alone are left
-    out: every fence holds for all of them."""
+    """This machine's addresses, without loopback and link-local ones, which every fence covers; empty if the kernel
+    shows none."""
     found: set[str] = set()
     if (routes := Path("/proc/net/fib_trie")).exists():
         found |= set(re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", routes.read_text()))

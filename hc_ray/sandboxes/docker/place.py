@@ -1,4 +1,4 @@
-"""What the sandboxes of one place share: the daemon, images, labels, limits and threads."""
+"""Shared by the sandboxes of one place: daemon, images, labels, limits and threads."""
 
 import asyncio
 import contextlib
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
 LEASE_SECONDS = 600.0
-"""A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
+"""Seconds after which a container ends if its owner is frozen or disconnected; it ends at once if the owner dies."""
 LEASE_LABEL = "hc-ray.lease"
-"""Seconds that a container lives after its owner's last word."""
+"""Seconds that a container lives after its owner's last sign of life."""
 FORK_LABEL = "hc-ray.fork"
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
-"""Of Docker's default capabilities; installing packages needs the others."""
+"""Docker's default capabilities to drop; the others are needed to install packages."""
 FENCED = {"net.ipv4.conf.all.accept_local": "1"}
 """Sysctls of a container with a network: else, fenced, it would not answer the ARP requests of its gateway."""
 CPU_SHARES = 102
@@ -47,9 +47,9 @@ MEMORY_MB = 2048
 STORAGE_MB = 2048
 """Where the task names none."""
 THREADS = 1024
-"""Each command that runs has one, and so has what ends it: more than any node has slots."""
+"""Threads: each running command and each kill takes one; more than any node has slots."""
 _USERS_BYTES = 4 << 20
-"""Of an image's lists of users and groups."""
+"""Maximum bytes of an image's user and group files."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,24 +57,24 @@ S = TypeVar("S", bound="Lifecycle")
 
 
 class Ground:
-    """Made by a place, used by its sandboxes; safe for use from several threads."""
+    """The shared state of a place's sandboxes; thread-safe."""
 
     def __init__(self, public_root: Path, *, owner: str) -> None:
         self.owner = owner
         self.away: Collection[str] = ()
-        """Addresses that sandboxes with a network are kept from, beside this machine's own."""
+        """Addresses blocked for sandboxes with a network, besides this machine's own."""
         self.id = uuid.uuid4().hex[:12]
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
         self.closing = threading.Event()
         self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
         self.used = False
-        """Whether a container was ever made."""
+        """Whether any container has been created."""
         self.lease_seconds = LEASE_SECONDS
         self._lock = threading.Lock()
         self._open: dict[str, Lifecycle] = {}
         self._held: dict[str, socket.socket] = {}
-        """The standard inputs of containers, of sandboxes that were given away too: one ends when nobody holds its."""
+        """The stdin of each container, including handed-over ones; a container ends when nobody holds it."""
         self._pulse: Pulse | None = None
         self._pulse_lock = threading.Lock()
         self._network_lock = threading.Lock()
@@ -93,7 +93,7 @@ class Ground:
             self._open.pop(container, None)
 
     def hold(self, container: str) -> None:
-        """Keep a container alive that is about to start."""
+        """Keep alive a container that is about to start."""
         self.let_go(container)
         wire = self._held[container] = self.daemon.hold(container)
         wire.setblocking(False)
@@ -107,22 +107,22 @@ class Ground:
             self.let_go(container)
 
     def renew(self) -> None:
-        """Tell the containers that their owner lives."""
+        """Signal the containers that their owner is alive."""
         for container, wire in self._held.copy().items():
             try:
                 wire.send(b".")
             except (BlockingIOError, ssl.SSLWantWriteError):  # it is frozen
                 continue
-            except OSError:  # it has ended: whoever uses it next is told
+            except OSError:  # it has ended; its next user will notice
                 self.let_go(container)
 
     def housed(self) -> dict[str, "Lifecycle"]:
-        """The open sandboxes by container."""
+        """Container → its open sandbox."""
         with self._lock:
             return dict(self._open)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a blocking call in a thread of this place's own."""
+        """Run a blocking call in one of this place's threads."""
         return await asyncio.wrap_future(self._begun(lambda: function(*args, **kwargs)))
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
@@ -132,7 +132,7 @@ class Ground:
             raise SandboxError("this place of sandboxes is closed") from None
 
     async def acquire(self, make: Callable[[], S]) -> S:
-        """As ``call``, for what makes a sandbox: where the caller is cancelled meanwhile, nobody would close it."""
+        """Like ``call``, for creating a sandbox: closes it if the caller is cancelled."""
         job = self._begun(make)
         try:
             return await asyncio.wrap_future(job)
@@ -141,13 +141,13 @@ class Ground:
             raise
 
     def facts(self) -> Mapping[str, Any]:
-        """What the daemon says of itself, asked once."""
+        """The daemon's information about itself, cached."""
         if self._facts is None:
             self._facts = self.daemon.facts()
         return self._facts
 
     def account(self, task: Task, image: ImageFacts, named: str) -> Account | None:
-        """A user of the task's image; None for root. Raises ``DatasetError`` for one that the image does not have."""
+        """A user of the task's image; None for root. Raises ``DatasetError`` if the image does not have it."""
         if named.partition(":")[0] in ("", "root", "0"):
             return None
         if (image.id, named) not in self._accounts:
@@ -160,14 +160,14 @@ class Ground:
         return self._accounts[image.id, named]
 
     def pulse(self) -> Pulse:
-        """That of the daemon which runs now."""
+        """The current daemon's pulse."""
         with self._pulse_lock:
             if self._pulse is None or not self._pulse.beats():
                 self._pulse = self.daemon.pulse()
             return self._pulse
 
     def make_container(self, task: Task, image: str, name: str, *, network: bool) -> str:
-        """Create a container with every limit set; it starts later, or never."""
+        """Create a container with all limits; it starts later, or never."""
         environment = task.environment
         memory = (environment.memory_mb or MEMORY_MB) << 20
         storage = (environment.storage_mb or STORAGE_MB) << 20
@@ -210,7 +210,7 @@ class Ground:
         return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
 
     def try_start(self, task: Task, image: ImageFacts, *, network: bool) -> None:
-        """Raises ``SandboxError`` (and no ``DaemonRefusal``) where not even a container of the task's untouched image
+        """Raise ``SandboxError`` (not ``DaemonRefusal``) if not even a container of the task's untouched image
         starts."""
         container = None
         try:
@@ -224,15 +224,15 @@ class Ground:
                     self.daemon.remove(container)
 
     def _own_network(self) -> str:
-        """The network of this place's sandboxes, made for the first that is given one. On the daemon's default network
-        they would reach each other, and whatever else runs there."""
+        """The network of this place's sandboxes, created on first use. On the daemon's default network they could reach
+        each other and other containers."""
         with self._network_lock:
             if self._network is None:
                 self._network = self.daemon.make_network(f"hc-ray-{self.id}", self.labels())
             return self._network
 
     def labels(self) -> dict[str, str]:
-        """What everything bears that is made here."""
+        """The labels of everything created here."""
         return {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
@@ -254,5 +254,5 @@ def limit(name: str, value: int) -> dict[str, Any]:
 
 
 def working_directory(task: Task, image: ImageFacts) -> str:
-    """What the task says, the image where the task is silent."""
+    """The task's working directory, or else the image's."""
     return task.environment.placed(image.workdir).workdir

@@ -1,4 +1,4 @@
-"""What is removed from a Docker daemon: what dead owners left there, and on demand what is kept to save time."""
+"""Removes leftovers of dead owners from a Docker daemon, and on demand what is kept to save time."""
 
 import contextlib
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from hc_ray.sandboxes.docker.place import FORK_LABEL, NAME_LABEL
 
 
 def reap(*, dry: bool = False) -> list[str]:
-    """Remove the containers, networks and fork images of owners that live no more; answers what was removed. With
-    ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
+    """Remove the containers, networks and fork images of dead owners, and return what was removed; ``dry`` removes
+    nothing. Keeps task images and the runner's volume."""
     with contextlib.closing(Daemon()) as daemon:
         # A daemon that several machines share holds containers whose owners this one cannot look up.
         own = daemon.on_this_kernel
@@ -36,8 +36,8 @@ def reap(*, dry: bool = False) -> list[str]:
 
 
 def reap_cache(*, dry: bool = False) -> list[str]:
-    """Remove the images of tasks and the volumes of runners that no container uses; the next trial makes them anew.
-    Answers what was removed."""
+    """Remove task images and runner volumes that no container uses, and return what was removed; the next trial creates
+    them again."""
     with contextlib.closing(Daemon()) as daemon:
         images = [f"image {tag}" for tag in daemon.tags(TASK_IMAGES) if dry or daemon.remove_image(tag)]
         volumes = [f"volume {name}" for name in daemon.volumes(RUNNER_LABEL) if dry or daemon.remove_volume(name)]
@@ -45,7 +45,7 @@ def reap_cache(*, dry: bool = False) -> list[str]:
 
 
 def remove_forks(daemon: Daemon, images: set[str]) -> None:
-    """A fork of a fork holds its parent: remove as long as something goes."""
+    """Remove fork images repeatedly while any can be removed, since a fork of a fork holds its parent."""
     while images:
         for image in images:
             daemon.remove_image(image)

@@ -1,4 +1,4 @@
-"""What the Docker daemon says, as values and faults, and what to do when it says nothing. No SDK here."""
+"""The Docker daemon's answers as values and faults, and remedies if it does not answer. Does not use the SDK."""
 
 import os
 import re
@@ -18,17 +18,17 @@ class DaemonRefusal(SandboxError):
 
 
 class DiskFull(SandboxError):
-    """The daemon's disk has no room. It is no refusal: what a candidate's sandbox is refused may be its own doing, a
-    full disk is the machine's."""
+    """The daemon's disk is full. Not a refusal: a refusal may be the candidate's fault, a full disk is the
+    machine's."""
 
 
 class Absent(DaemonRefusal):
-    """The daemon knows no such container, image, volume or path."""
+    """The daemon has no such container, image, volume or path."""
 
 
 class Unwritable(SandboxError, ValueError):
-    """Files that cannot be written, copied or read because of what a program left there. Not the machinery's fault:
-    whoever handles what a candidate made takes it as a ``ValueError``."""
+    """Files that cannot be written, copied or read because of what a program left there. Not an infrastructure failure:
+    code that handles a candidate's work catches it as ``ValueError``."""
 
 
 class ImageFacts(Value):
@@ -37,16 +37,16 @@ class ImageFacts(Value):
     layers: tuple[str, ...] = ()
     """The SHA-256 of each layer, lowest first."""
     digests: tuple[str, ...] = ()
-    """``name@sha256:…``: what registries call it, as far as it came from one."""
+    """``name@sha256:…``: its names in registries, if it came from any."""
     user: str = ""
     """As ``USER`` names it; empty for root."""
     environment: dict[str, str] = {}
-    """The variables that it gives to its containers."""
+    """The environment variables that it sets."""
     labels: dict[str, str] = {}
 
 
 class PathFacts(Value):
-    """What lies at a path: cheap to ask, where reading it costs the daemon a process."""
+    """Facts about a path, which are cheap, while reading it costs the daemon a process."""
 
     kind: Literal["file", "folder", "link", "other"]
     mode: int
@@ -55,7 +55,7 @@ class PathFacts(Value):
 
 
 def path_facts(stat: Mapping[str, Any]) -> PathFacts:
-    """From Go's ``os.FileMode``, whose upper bits are its own."""
+    """Convert Go's ``os.FileMode``, whose upper bits differ from Unix."""
     bits = int(stat["mode"])
     types = {31: "folder", 27: "link", 26: "other", 25: "other", 24: "other", 21: "other", 19: "other"}
     kind: Any = next((kind for bit, kind in types.items() if bits >> bit & 1), "file")
@@ -64,7 +64,7 @@ def path_facts(stat: Mapping[str, Any]) -> PathFacts:
 
 
 def fault_of(what: str, says: str, said: str = "") -> SandboxError:
-    """What an error that the daemon reports means. ``said``: the last output, below the first line."""
+    """Convert an error message of the daemon. ``said``: the last output, to append."""
     tail = f"\n{said}" if said else ""
     # At the end: before that it is what somebody called a file, and so it is at the end of this one message.
     ends = [line for line in (says, *said.splitlines()) if re.search(r": no space left on device\W*$", line.lower())]
@@ -75,14 +75,14 @@ def fault_of(what: str, says: str, said: str = "") -> SandboxError:
 
 
 def split_tag(reference: str) -> tuple[str, str, str]:
-    """Name, colon and tag: a colon before a slash is a registry's port."""
+    """Split into name, colon and tag; a colon before a slash belongs to a registry's port."""
     head, slash, last = reference.rpartition("/")
     name, colon, tag = last.partition(":")
     return f"{head}{slash}{name}", colon, tag
 
 
 def remedy(error: str, seconds: float) -> str:
-    """What to do about a daemon that could not be reached, in one line."""
+    """The remedy for an unreachable daemon, in one line."""
     where = os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
     if "PermissionError" in error or "Permission denied" in error:
         remedy = "add yourself to the docker group (sudo usermod -aG docker $USER) and log in again"

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 
 PATIENCE = 10.0
-"""A look begins only after so many times what the last one took; once where the wire is pulled."""
+"""A check starts only after this multiple of the last one's duration; after a pull, once that duration has passed."""
 PATH_BYTES = 4096
-"""What a file, folder or link takes at least; so the limit of bytes is one of paths too."""
+"""Minimum bytes counted per file, folder or link, so that the byte limit also limits the number of paths."""
 MOST_PATHS = 500_000
 
 
 class DiskWatchdog:
-    """Looks at the containers of one place until the place closes."""
+    """Checks the containers of one place until it closes."""
 
     def __init__(self, ground: Ground, seconds: float) -> None:
-        """``seconds``: after which all are looked at, pulled or not."""
+        """``seconds``: interval after which all are checked, even without a pull."""
         self._ground, self._seconds = ground, seconds
         self._folders: dict[str, list[Path]] = {}
         self._ending: set[str] = set()
@@ -92,7 +92,7 @@ class DiskWatchdog:
 def measured(
     ground: Ground, container: str, sandbox: "Lifecycle", told: Mapping[str, int], folders: list[Path], signs: Signs
 ) -> tuple[int, str]:
-    """What a container holds, and what is wrong with that. ``told``: bytes, where the daemon was asked for them."""
+    """A container's disk use, and its excess if any. ``told``: bytes as reported by the daemon, if it was asked."""
     most = sandbox.storage_bytes, min(MOST_PATHS, sandbox.storage_bytes // PATH_BYTES)
     size, paths = told.get(container, 0), 0
     try:
@@ -112,14 +112,14 @@ def measured(
 
 
 def overuse(ground: Ground, container: str, sandbox: "Lifecycle") -> str:
-    """Why a container must not be copied, if so: the daemon writes every hole of a file out."""
+    """Why a container must not be copied, if it uses too much: the daemon writes out every hole of a file."""
     told = sizes_told(ground, [container])
     folders = [] if container in told else written_folders(ground, container)
     return measured(ground, container, sandbox, told, folders, Signs())[1]
 
 
 def sizes_told(ground: Ground, containers: Iterable[str]) -> dict[str, int]:
-    """By the daemon, where its folders cannot be read."""
+    """Sizes as reported by the daemon, for when its folders cannot be read."""
     return {} if reads_folders(ground.facts()) else ground.daemon.sizes(containers)
 
 
@@ -128,8 +128,8 @@ def written_folders(ground: Ground, container: str) -> list[Path]:
 
 
 def check_disk(ground: Ground, container: str) -> None:
-    """Raises ``DiskFull`` where the daemon's disk is full, and not by this container; elsewhere than on this machine
-    that cannot be told."""
+    """Raise ``DiskFull`` if the daemon's disk is full for other reasons than this container; not detectable on a remote
+    daemon."""
     facts = ground.facts()
     if reads_folders(facts) and (
         fault := fault_of_disk(daemon_root(facts), lambda: written_folders(ground, container))
@@ -138,8 +138,8 @@ def check_disk(ground: Ground, container: str) -> None:
 
 
 def alone(first: int, container: str) -> bool:
-    """Whether nothing runs in a container but its ``first`` process: by the kernel's own count, from which nobody can
-    hide. False where that cannot be told from here."""
+    """Whether only a container's ``first`` process is running, by the kernel's own count, from which nothing can hide.
+    False if this cannot be determined."""
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/{first}/cgroup").read_text().splitlines():
             _, controller, path = line.split(":", 2)
@@ -198,8 +198,8 @@ def _namespaces(process: int) -> int:
 
 
 def end_first_process(process: int, container: str) -> None:
-    """Kill a container's first process, and with it all others, without the way through the daemon (half a second on a
-    busy machine). Does nothing where that process is not this machine's, or not this user's to kill."""
+    """Kill a container's first process, and thereby all others, without the daemon, which takes half a second on a busy
+    machine. Does nothing if that process is on another machine or belongs to another user."""
     with suppress(OSError):
         place = os.pidfd_open(process)
         try:

@@ -1,2 +1,2 @@
-"""WALL. Code that runs *inside* sandboxes, copied into the runner at /.hc: standard library (and pytest) only,
-nothing of hc_ray, valid on Python 3.9 and later since a task's own interpreter may run it."""
+"""WALL. Code that runs *inside* sandboxes, copied into the runner at /.hc. It imports only the standard library and
+pytest, nothing of hc_ray, and is valid on Python 3.9 and later, since a task's own interpreter may run it."""
