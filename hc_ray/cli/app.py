@@ -9,6 +9,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -32,6 +33,8 @@ _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, 
             errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENAMETOOLONG,
             errno.ELOOP, errno.EIO}  # fmt: skip
 """What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
+_EMPTY = re.compile(r"(--[\w-]+=)?\s*")
+_UNSET = "is empty, as when a variable of the shell is not set: give a value, or leave it out"
 _RENAME = "is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
 
 
@@ -116,6 +119,10 @@ def run(arguments: Sequence[str]) -> int:
         command = typer.main.get_command(app)
         if odd := next(filter(_is_odd, arguments), None):
             raise UserError(f"{odd!r} {_RENAME}")
+        for before, one in zip(("", *arguments), arguments, strict=False):
+            if _EMPTY.fullmatch(one):
+                named = one.rstrip(" =") or (before if before.startswith("-") else "an argument")
+                raise UserError(f"{named} {_UNSET}")
         # `--debug` may follow the verb too: it belongs to no verb, so it is taken out before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
@@ -154,6 +161,8 @@ def _fault(error: Exception) -> int:
         return _end(2, str(error))
     if isinstance(error, FileNotFoundError) and not _has_folder():
         return _end(1, "the folder that you are in was removed: go to another one")
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # pathlib's, for --install-completion
+        return _end(1, "this user has no home folder: set HOME to a folder that you can write to")
     if isinstance(error, UnicodeEncodeError) and _has_folder() and _is_odd(here := str(Path.cwd())):
         return _end(2, f"{here!r}, the folder that you are in, {_RENAME}")
     if isinstance(error, OSError) and error.errno in _MACHINE:

@@ -127,7 +127,8 @@ def _word(name: str) -> str:
     return name.strip("-").replace("-", "_")
 
 
-_OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", "split", "configs", "grid"}
+_OF_RUN = {"agents", "seeds", "first_seed", "dataset", "include", "exclude", "tags", "limit", "split", "configs",
+           "grid"}  # fmt: skip
 """Fields that ``run`` decides itself."""
 
 

@@ -40,6 +40,8 @@ class Environment(Value):
     a workdir that only the image knows."""
     run_steps: tuple[str, ...] = ()
     """RUN lines: a sandbox that cannot build images refuses the task with them."""
+    volumes: tuple[str, ...] = ()
+    """What the Dockerfile's VOLUME lines name: no copy of a container holds what was written below."""
     compose: bool = False
     """A compose file is present."""
     cpus: float | None = None

@@ -199,7 +199,8 @@ def _trials(
     """Seeds outermost, so that an interrupted sweep has whole repeats; a task's configs and agents side by side, so
     that they share its suites and prompt prefixes. An agent runs once under configs that it cannot tell apart."""
     shared = configs[0].config
-    own = {one.name: seeds.get(one.name, range(shared.seeds)) for one in configs}
+    planned = range(shared.first_seed, shared.first_seed + shared.seeds)
+    own = {one.name: seeds.get(one.name, planned) for one in configs}
     return [
         TrialKey(
             task=task.name,

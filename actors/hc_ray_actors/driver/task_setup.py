@@ -52,6 +52,8 @@ class Chores:
                 hint = "agent oracle runs it, and hc-ray unseal then shows what its tests printed"
                 if task.grading != "shared":
                     hint += "; if they need what it leaves running: --grading shared"
+                if volumes := task.environment.volumes:
+                    hint += f"; its Dockerfile has VOLUME {' '.join(volumes)}, below which nothing is kept"
                 raise ControlError(f"the task's own reference solution does not pass: {verdict.cause} ({hint})")
 
         known = self._chores.get(("control", task.digest))

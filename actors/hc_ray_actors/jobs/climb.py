@@ -129,8 +129,8 @@ def _is_of_a_climb(config: SweepConfig) -> None:
         raise ConfigError(f"agents: a climb tunes hc alone, not {', '.join(config.agents)}; leave agents out")
     if config.configs or config.grid:
         raise ConfigError("configs and grid: a climb proposes its own changes; compare configs with hc-ray sweep")
-    if "seeds" in given:
-        raise ConfigError("seeds: those of a climb follow from climb.looks and climb.confirm; leave seeds out")
+    if seeds := given & {"seeds", "first_seed"}:
+        raise ConfigError(f"{min(seeds)}: a climb's seeds follow from climb.looks and climb.confirm; leave it out")
 
 
 def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
