@@ -41,7 +41,7 @@ class Environment(Value):
     run_steps: tuple[str, ...] = ()
     """RUN lines: a sandbox that cannot build images refuses the task with them."""
     volumes: tuple[str, ...] = ()
-    """What the Dockerfile's VOLUME lines name: no copy of a container holds what was written below."""
+    """What the Dockerfile's VOLUME lines name: Docker leaves it out of copies of a container."""
     compose: bool = False
     """A compose file is present."""
     cpus: float | None = None

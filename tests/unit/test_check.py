@@ -41,7 +41,7 @@ def test_a_volume_is_a_warning_since_no_copy_of_a_container_holds_it(tmp_path):
     report = check(tmp_path)
     (warning,) = report.warnings
     assert report.faults == () and warning.field == "environment/Dockerfile"
-    assert warning.says.startswith("has VOLUME /data /more /last: what is written below it")
+    assert warning.says.startswith("has VOLUME /data /more /last: Docker leaves it out")
 
 
 def test_every_fault_of_one_task_is_told_at_once(tmp_path):

@@ -53,7 +53,7 @@ class Chores:
                 if task.grading != "shared":
                     hint += "; if they need what it leaves running: --grading shared"
                 if volumes := task.environment.volumes:
-                    hint += f"; its Dockerfile has VOLUME {' '.join(volumes)}, below which nothing is kept"
+                    hint += f"; its Dockerfile has VOLUME {' '.join(volumes)}, where work can be lost"
                 raise ControlError(f"the task's own reference solution does not pass: {verdict.cause} ({hint})")
 
         known = self._chores.get(("control", task.digest))

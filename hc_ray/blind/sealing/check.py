@@ -85,10 +85,10 @@ def _line_ends(reading: Reading) -> list[TaskFault]:
 
 
 def _volumes(reading: Reading) -> list[TaskFault]:
-    """Work that no fork and no submission would hold."""
+    """Places whose work a fork lacks, and a submission where the image has something there."""
     if reading.task is None or not (volumes := reading.task.environment.volumes):
         return []
-    says = f"has VOLUME {' '.join(volumes)}: what is written below it in Docker is neither copied nor graded"
+    says = f"has VOLUME {' '.join(volumes)}: Docker leaves it out of a container's copies, so work there can be lost"
     return [TaskFault(field="environment/Dockerfile", says=says, remedy="remove that line")]
 
 
