@@ -418,6 +418,17 @@ def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_reme
     assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
 
 
+def test_a_data_folder_without_room_is_told_once_and_refuses_no_task(home, tmp_path, monkeypatch, capsys):
+    def full(source, target, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    make_task(tmp_path / "set", "one")
+    monkeypatch.setattr("hc_ray.blind.sealing.vault.copy_tree", full)
+    assert cli.run(["tasks", "list", str(tmp_path / "set")]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and f"hc-ray: {home}/" in err and ": No space left on device\n" in err and REMEDY in err
+
+
 def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
