@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,23 @@ def test_what_does_not_come_up_is_told_in_one_line_and_leaves_a_log_and_no_proce
         one.start()
     assert "\n" not in str(caught.value) and one.pid is None and family(os.getpid()) == {os.getpid()}
     assert error is ConfigError or (tmp_path / "server.log").is_file()
+
+
+def test_a_start_that_is_stopped_ends_with_its_server_and_begins_no_other(tmp_path):
+    ready = tmp_path / "ready"
+    (tmp_path / "loads.py").write_text(
+        "import pathlib, signal, socket, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "listener = socket.create_server((sys.argv[1], int(sys.argv[2])))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\nwhile True:\n    listener.accept()\n"
+    )
+    one = started(tmp_path, f"{sys.executable} {tmp_path}/loads.py {{host}} {{port}}", start_sec=15)
+    with ThreadPoolExecutor() as pool:
+        starting = pool.submit(one.start)
+        wait(ready.exists, 10, "the server listens")
+        one.stop()
+        with pytest.raises(EngineError, match="could not start"):
+            starting.result(timeout=5)
+    assert one.pid is None
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,8 @@ async def test_a_key_is_named_by_its_variable_and_a_missing_or_refused_one_is_on
 @pytest.mark.parametrize(("words", "says"), [
     (["--model", "claude-x"], "ANTHROPIC_API_KEY is not set: export your API key in it"),
     ([], "--engine anthropic needs --model NAME"),
+    (["--engine", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--api-key-env", "NO_KEY"],
+     "NO_KEY is not set: export your API key in it"),
     (["--model", "claude-x", "--api-key-env", "A_KEY"], "SDK; install it: pip install 'hc-ray[claude]'"),
 ])  # fmt: skip
 def test_what_is_missing_is_told_in_one_line(words, says, monkeypatch, capsys, tmp_path):

@@ -89,6 +89,12 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["report", "nowhere"], "nowhere: not a sweep directory"),
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
+    (["sweep", "--base-url", ""], "--base-url is empty, as when a variable of the shell is not set: give a value"),
+    (["sweep", "--model="], "--model is empty"),
+    (["sweep", "-p", " "], "-p is empty"),
+    (["report", ""], "an argument is empty"),
+    (["sweep", "--set", "engine.base_url="], "--set engine.base_url: there is no value; write null for none"),
+    (["sweep", "--set", "engine.base_url=''"], "--set engine.base_url: '' is not allowed: it must not be empty"),
 ])  # fmt: skip
 def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -201,6 +207,8 @@ def test_status_counts_what_is_there(sweep, capsys):
         assert cli.run(["status", str(sweep), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
+    assert cli.run(["status", str(sweep)]) == 0
+    assert f"its process died; to continue: hc-ray sweep --resume -o {sweep}\n" in capsys.readouterr().out
 
 
 def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lease_is_renewed(
@@ -386,6 +394,8 @@ def test_a_user_without_a_home_is_asked_to_name_a_data_folder(monkeypatch, capsy
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     assert cli.run(["doctor"]) == 2
     assert capsys.readouterr().err.startswith("hc-ray: this user has no home folder: set HC_RAY_HOME to")
+    assert cli.run(["--install-completion", "bash"]) == 1
+    assert capsys.readouterr().err.startswith("hc-ray: this user has no home folder: set HOME to")
 
 
 def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):
@@ -406,6 +416,17 @@ def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_reme
     said, remedy = refusal(fault).splitlines()
     assert said == f"{tmp_path}/a: No space left on device" and "set HC_RAY_HOME" in remedy
     assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
+
+
+def test_a_data_folder_without_room_is_told_once_and_refuses_no_task(home, tmp_path, monkeypatch, capsys):
+    def full(source, target, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    make_task(tmp_path / "set", "one")
+    monkeypatch.setattr("hc_ray.blind.sealing.vault.copy_tree", full)
+    assert cli.run(["tasks", "list", str(tmp_path / "set")]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and f"hc-ray: {home}/" in err and ": No space left on device\n" in err and REMEDY in err
 
 
 def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):

@@ -65,6 +65,7 @@ def environment_of(
         env=env,
         copies=docker.copies,
         run_steps=docker.run_steps,
+        volumes=docker.volumes,
         network=network,
         **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )
