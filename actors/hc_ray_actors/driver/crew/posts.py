@@ -164,8 +164,6 @@ class Post:
                 fault = f"{self.what} does not answer within {ANSWER_SECONDS:g} s"
             except UserError as error:
                 return self._end("spent", f"{self.what} does not come up again: {error}")
-            except ActorError:
-                fault = f"{self.what} died"  # meanwhile: the next look starts it anew
             except FAULTS as error:
                 fault = f"{self.what} does not come up again: {error}"
             if self.state == "spent":
