@@ -3,6 +3,7 @@ gate, to which an independent second reading belongs: it drops a check that a se
 
 import re
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
@@ -30,6 +31,9 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
 _WHOLE = 1.2
 """A file that is no longer than so many times its room is shown whole: its end is worth more than that."""
+_ALIKE, _RUN = 5, 4
+"""Of lines that differ in nothing but numbers so many are shown, and of more in a row only how many they are."""
+_NUMBER = re.compile(r"\d+")
 _READABLE = re.compile(rb"[\t -~]{6,}")
 _CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
@@ -155,6 +159,8 @@ def heads(files: Mapping[str, bytes]) -> str:
                 texts[f"{path} (no UTF-8; shown as ISO 8859-1)"] = data.decode("latin-1")
         else:
             texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()
+    seen: Counter[str] = Counter()
+    texts = {name: _without_rows(text, seen) for name, text in texts.items()}
     left, parts = _ALL_HEADS, {}
     shortest = sorted(filter(texts.get, texts), key=lambda name: len(texts[name]))
     for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # what short ones leave is the others'
@@ -165,3 +171,20 @@ def heads(files: Mapping[str, bytes]) -> str:
     return (
         "\n\n".join(["Its files, long ones cut:", *(parts[name] for name in texts if name in parts)]) if parts else ""
     )
+
+
+def _without_rows(text: str, seen: Counter[str]) -> str:
+    """A text without rows of data that tell no more of its form, which would take the room of other files. ``seen``:
+    how often each form of a line was seen in files before it."""
+    kept: list[str] = []
+    rows: list[str] = []
+    for number, line in enumerate([*text.splitlines(keepends=True), ""]):
+        form = _NUMBER.sub("0", line)
+        seen[form] += 1
+        if number > 1 and form != line and seen[form] > _ALIKE:
+            rows.append(line)
+            continue
+        kept += [f"[… {len(rows)} lines like others]\n"] if len(rows) >= _RUN else rows
+        rows = []
+        kept.append(line)
+    return "".join(kept)
