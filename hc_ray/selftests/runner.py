@@ -81,7 +81,7 @@ DRIVEN = {"subject", "input", "stdin", "expectation"}
 
 def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
     """Every run of every test, in the tests' order; at least one cell each: a test that the report does not name is an
-    ``error``, the driver was stopped before it. Lines that are not the driver's are skipped."""
+    ``error``, the driver was stopped before it or did not begin it. Lines that are not the driver's are skipped."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:
