@@ -33,7 +33,8 @@ _WHOLE = 1.2
 """A file that is no longer than so many times its room is shown whole: its end is worth more than that."""
 _ALIKE, _RUN = 5, 4
 """Of lines that differ in nothing but numbers so many are shown, and of more in a row only how many they are."""
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"[\w+/=-]{40,}|\d+")
+"""A number, or what is one in another coding, as keys and certificates hold."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
 _CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has: those for white space, backspaces and terminals' escapes are left out."""
@@ -151,8 +152,11 @@ def heads(files: Mapping[str, bytes]) -> str:
     """How files begin, so much of each that all can be shown. Of one that is no text what can be read in it is shown,
     as ``strings`` does: so a database tells its tables."""
     texts: dict[str, str] = {}
+    first: dict[bytes, str] = {}
     for path, data in files.items():
-        if not _CONTROLS.search(data):
+        if data and first.setdefault(data, path) != path:
+            texts[path] = f"(the same as {first[data]})"
+        elif not _CONTROLS.search(data):
             try:
                 texts[path] = getincrementaldecoder("utf-8")().decode(data)  # it may end within a character
             except UnicodeDecodeError:
