@@ -20,7 +20,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.engine_places import located
 from hc_ray_actors.role_models import role_model
 from tests.fakes.launched import COMMAND, listed
-from tests.fakes.processes import alive, family, wait
+from tests.fakes.processes import alive, family, program, wait
 
 FAKE = COMMAND.split()[1]
 KEY = "of-this-sweep-alone"
@@ -29,13 +29,6 @@ KEY = "of-this-sweep-alone"
 def started(folder, command=COMMAND, *, key=None, **settings):
     config = EngineConfig(command=command, model="m", context_tokens=4096, **{"start_sec": 30, **settings})
     return launched(config, "/weights/m", host="127.0.0.2", key=key, folder=folder)
-
-
-def program(folder, name):
-    path = folder / name
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 PRESETS = {
@@ -52,7 +45,8 @@ def test_a_known_server_gets_its_options_before_the_users_own_and_its_key_on_no_
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONPATH", "/of/another/python")
     monkeypatch.setenv("MY_SECRET_TOKEN", "s" * 20)
-    command = f"env OMP_NUM_THREADS=3 {program(tmp_path, name)} --own 'a {{b}}'"
+    server = program(tmp_path / name, f'exec {sys.executable} {FAKE} "$@"')
+    command = f"env OMP_NUM_THREADS=3 {server} --own 'a {{b}}'"
     one = started(tmp_path, command, key=KEY, gpus=2, parallel=4)
     try:
         url = one.start()
