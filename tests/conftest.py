@@ -115,6 +115,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``HC_RAY_HOME``, a folder that is not there yet."""
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def hc_ray(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """The command line in this process: what it prints, as data with ``--json``; where another exit ``code`` than 0 is
     due, what it says on standard error."""

@@ -139,8 +139,7 @@ def test_of_a_log_the_line_that_names_the_cause_is_told(log, says):
     assert told(log) == says
 
 
-async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(home, monkeypatch):
     monkeypatch.setattr(engine, "derived_key", lambda name: KEY)
     monkeypatch.setattr(engine, "own_address", lambda: "127.0.0.2")
     config, profile, digest = role_model(EngineConfig(command=COMMAND, model="m", context_tokens=4096))

@@ -21,11 +21,8 @@ from tests.fakes.tasks import TOML, make_task
     (["--mlflow-uri", "http://me:CANARY@127.0.0.1:9"], "--mlflow-uri"),
     (["-o", "s3://KEY:CANARY@bucket/runs"], "--out"),
 ])  # fmt: skip
-def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(
-    tmp_path, monkeypatch, capsys, words, names
-):
+def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(home, tmp_path, capsys, words, names):
     make_task(tmp_path / "tasks")
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["sweep", "-p", str(tmp_path / "tasks"), "-a", "raw", "--model", "m", *words, "--dry-run"]) == 2
     out, err = capsys.readouterr()
     assert err.startswith(f"hc-ray: {names}: ") and len(err.splitlines()) == 1
