@@ -1,4 +1,4 @@
-"""Which Ray cluster is up: its address, found and probed before anything is asked of it."""
+"""Finds the address of the running Ray cluster, and probes it before use."""
 
 import os
 import socket
@@ -10,31 +10,32 @@ from hc_ray.domain.errors import PlatformError
 from hc_ray_actors.ray_token import own_token, own_token_path
 
 CURRENT_CLUSTER = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
-"""Where ``ray start`` notes the address of the cluster that it started or joined."""
+"""The file in which ``ray start`` records the address of the cluster that it started or joined."""
 CONNECT_SECONDS, ANSWER_SECONDS = 2.0, 20.0
-"""How long an address may take to accept, which its kernel does, and then to answer, which a busy head does late."""
+"""Timeouts in seconds: to accept a connection, which the kernel does, and to answer, for which a busy head needs
+long."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
-"""Types of HTTP/2's frames. The first that every gRPC server answers with is of its settings."""
+"""HTTP/2 frame types. A gRPC server's first frame is SETTINGS."""
 _QUESTION = "/ray.rpc.NodeInfoGcsService/GetClusterId"
-"""What a client asks first; the answer of a cluster with another token names the reason."""
+"""The first call of every Ray client; a cluster with another token answers with the reason."""
 _WRONG_TOKEN, _END = b"InvalidAuthToken", b"grpc-status"
 
 
 def running_cluster(address: str | None = None) -> str | None:
-    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the one that this user runs or has
-    joined on this machine. It has to answer a greeting in some seconds, since ``ray.init`` hangs for minutes on a stale
-    address or on a port where nobody speaks.
+    """The address of a responding cluster: ``address``, else RAY_ADDRESS, else the one that this user runs or has
+    joined on this machine. It is probed first, since ``ray.init`` hangs for minutes on a stale address or a silent
+    port.
 
-    None where there is none, and for ``local``: a Ray of this machine alone. ``auto`` means, as for Ray, RAY_ADDRESS or
-    the one of this machine. Where that, or an address that was named, does not answer: raises ``PlatformError``."""
+    None if there is none, and for ``local``: a Ray of this machine alone. As for Ray, ``auto`` means RAY_ADDRESS or
+    this machine's cluster. Raises ``PlatformError`` if that one, or a named address, does not respond."""
     named = (os.environ.get("RAY_ADDRESS") or address) if address in {None, "auto"} else address
     if named == "local":
         return None
-    # Ray would also take one that a program started for itself (``ray.init``), found among the processes: that one ends
-    # with its program, and is none to join.
+    # Ray would also find a cluster that a program started for itself (``ray.init``); it ends with that program, so do
+    # not join it.
     current = _current()
-    if not named:  # another user's is joined by name alone: its processes would be given this user's tasks and keys
+    if not named:  # join another user's cluster only if named: its processes would get this user's tasks and keys
         own = current and CURRENT_CLUSTER.stat().st_uid == os.geteuid()
         return current if own and why_silent(current) is None else None
     if named == "auto" and not current:
@@ -46,18 +47,19 @@ def running_cluster(address: str | None = None) -> str | None:
         raise PlatformError(f"{named}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
     if (fault := why_silent(named)) is not None:
         raise PlatformError(
-            f"no Ray cluster responds at {named} ({fault}); start it, or leave out --address and unset RAY_ADDRESS"
+            f"no Ray cluster responds at {named} ({fault}); start it, or omit --address and unset RAY_ADDRESS"
         )
     if not current and not _of_own_address(named):
         raise PlatformError(
-            f"this machine is no node of the Ray cluster at {named}: run hc-ray on the head (ray exec --tmux"
+            f"this machine is not a node of the Ray cluster at {named}: run hc-ray on the head (ray exec --tmux"
             " cluster.yaml 'hc-ray sweep'), or as a Ray Job"
         )
     return named
 
 
 def _of_own_address(address: str) -> bool:
-    """Whether ``host:port`` is on this machine: only there, or beside a Ray that joined, has a driver what it needs."""
+    """Whether ``host:port`` is on this machine; a driver needs the head, or a Ray that has joined it, on its
+    machine."""
     try:
         family, *_, (host, *_) = socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None)[0]
         with socket.create_server((str(host), 0), family=family):
@@ -67,16 +69,16 @@ def _of_own_address(address: str) -> bool:
 
 
 def _current() -> str:
-    """What ``ray start`` noted last, on a head or on a node that joined one; empty where it noted nothing."""
+    """The address that ``ray start`` last recorded on this machine, head or node; empty if there is none."""
     return CURRENT_CLUSTER.read_text().strip() if CURRENT_CLUSTER.is_file() else ""
 
 
 def why_silent(address: str) -> str | None:
-    """None where a Ray cluster answers at ``host:port``; else what happened instead. Raises ``PlatformError`` where a
-    cluster refuses this process's token: Ray itself would try for a minute and not say why."""
+    """Why no Ray cluster responds at ``host:port``; None if one does. Raises ``PlatformError`` if a cluster refuses
+    this process's token: Ray itself would retry for a minute without saying why."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()):
-        return "an address is HOST:PORT"
+        return "not an address of the form HOST:PORT"
     heard, within = b"", CONNECT_SECONDS
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=within) as wire:
@@ -97,23 +99,23 @@ def why_silent(address: str) -> str | None:
         if not heard:
             return str(fault)
     if len(heard) < 9:
-        return "what listens there hung up"
+        return "the server there closed the connection"
     if heard[3] != _SETTINGS:
-        return "what listens there is no Ray cluster"
+        return "the server there is not a Ray cluster"
     if _WRONG_TOKEN in heard:
         raise PlatformError(
             f"the Ray cluster at {address} refuses this machine's token; copy the head's to {own_token_path()}, or, "
-            "for a Ray of this machine alone, give --address local"
+            "to use a Ray of this machine alone, pass --address local"
         )
     return None
 
 
 def _greeting(address: str) -> bytes:
-    """A gRPC call as every client begins: the preface of HTTP/2, empty settings, the headers and an empty message."""
+    """The bytes of a gRPC call: the HTTP/2 preface, empty settings, the headers and an empty message."""
     try:
         token = own_token()
     except PlatformError:
-        token = ""  # a cluster may ask for none
+        token = ""  # the cluster may not need one
     headers = {
         ":method": "POST", ":scheme": "http", ":path": _QUESTION, ":authority": address, "te": "trailers",
         "content-type": "application/grpc", "authorization": f"Bearer {token}",
@@ -128,7 +130,7 @@ def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A string of HPACK (RFC 7541, 5.1 and 5.2), not compressed."""
+    """An HPACK string (RFC 7541, 5.1 and 5.2), uncompressed."""
     raw, rest = text.encode(), len(text.encode()) - 127
     length = bytes([len(raw)]) if rest < 0 else b"\x7f"
     while rest >= 0:

@@ -1,7 +1,7 @@
 """Fail or unscored, and what is retried.
 
-A trial is *unscored* only for what is seen outside the sandbox. Everything that a candidate can bring about is data,
-and becomes a *fail* with its cause.
+A trial is *unscored* only for failures seen outside the sandbox. Everything that a candidate can cause is data, and
+becomes a *fail* with its cause.
 
 ========================================================  ====================  =======================================
 what is seen                                              by                    what becomes of the trial
@@ -36,8 +36,7 @@ the sweep directory cannot be written                     ``StoreError``        
 a canary where none may be                                ``LeakError``         the run fails
 ========================================================  ====================  =======================================
 
-A verdict that was given is never asked for again: what fails after it costs the trial its continuation, not its
-verdict.
+A verdict is never asked for twice: a later failure costs the trial its continuation, not its verdict.
 """
 
 import datetime
@@ -53,26 +52,26 @@ from hc_ray.domain.value import Value
 
 Kind = Literal["infrastructure", "reference", "user", "bug"]
 LONGEST = 60.0
-"""Seconds that a back-off grows to, jitter excluded."""
+"""The longest back-off in seconds, without jitter."""
 CONTROLS = 2
-"""A reference that did not pass is looked at once more: a busy machine can make it late."""
+"""A reference that did not pass is tried a second time: on a busy machine it may have been too slow."""
 
 T = TypeVar("T")
 
 
 class Fault(Value):
-    """A failure outside the sandbox, as it travels from an actor to the driver and into ``result.json``."""
+    """A failure outside the sandbox, as sent from an actor to the driver and stored in ``result.json``."""
 
     kind: Kind
     type: str
     text: str
     trace: str = ""
     where: str = ""
-    """The post of the sweep that failed, where that is known."""
+    """Name of the post that failed, if known."""
 
 
 class Failed(Exception):
-    """A fault that an actor reported as a value. Only the driver raises it, and no process hands it on."""
+    """A fault that an actor reported as a value. Only the driver raises it; it never crosses processes."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.text)
@@ -83,7 +82,7 @@ class Failed(Exception):
 
 
 def fault_of(error: Exception) -> Fault:
-    """What an exception means, by the table above."""
+    """Classify an exception by the table above."""
     if isinstance(error, Failed):
         return error.fault
     kind: Kind = "bug"
@@ -102,13 +101,13 @@ def fault_of(error: Exception) -> Fault:
 
 
 def limit(kind: Kind, retries: RetryConfig) -> int:
-    """Attempts that a kind of fault gets in all."""
+    """Total number of attempts for a kind of fault."""
     return {"infrastructure": retries.attempts, "reference": min(CONTROLS, retries.attempts)}.get(kind, 1)
 
 
 def backoff(retries: RetryConfig, number: int, who: str) -> float:
-    """Seconds between the ``number``-th attempt and the next: doubled each time, and up to half as much again, by
-    ``who`` alone, so that what failed together does not come back together."""
+    """Seconds between the ``number``-th attempt and the next: doubled each time, plus up to half of that as jitter,
+    derived from ``who``, so that attempts that failed together are not repeated together."""
     share = int.from_bytes(hashlib.sha256(f"{who}:{number}".encode()).digest()[:4]) / (1 << 32)
     return min(LONGEST, retries.backoff_sec * 2.0 ** (number - 1)) * (1 + share / 2)
 
@@ -123,10 +122,10 @@ async def persist(
     mend: Callable[[Fault], Awaitable[None]],
     pause: Callable[[float], Awaitable[None]],
 ) -> T:
-    """Do ``work`` until it succeeds or its attempts are spent, and then raise what the last one raised.
+    """Repeat ``work`` until it succeeds; when no attempts are left, raise the last one's exception.
 
-    ``note`` gets each failed attempt; ``mend`` puts right what can be (it may raise, which ends everything); ``pause``
-    waits. A cancellation is no failure."""
+    ``note`` receives each failed attempt; ``mend`` repairs what it can (if it raises, no attempt follows); ``pause``
+    waits. A cancellation is not a failure."""
     number = 0
     while True:
         number += 1
@@ -145,12 +144,12 @@ async def persist(
 
 
 def now() -> str:
-    """ISO 8601 in UTC."""
+    """The current time in UTC, as ISO 8601."""
     return datetime.datetime.now(datetime.UTC).isoformat()
 
 
 def attempt_of(fault: Fault, stage: Stage, number: int, wait: float | None) -> Attempt:
-    """The evidence that a fault leaves."""
+    """The record of a failed attempt."""
     return Attempt(
         stage=stage,
         number=number,

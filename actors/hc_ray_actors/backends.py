@@ -1,5 +1,4 @@
-"""Which sandboxes a machine has, Docker's or bubblewrap's: each is tried before it is taken, and what was taken is said
-with the reason."""
+"""Chooses between Docker and bubblewrap sandboxes: each is tried before use, and the choice comes with its reason."""
 
 import contextlib
 from collections.abc import Sequence
@@ -14,22 +13,22 @@ from hc_ray.sandboxes.docker.availability import Availability, available, refusa
 from hc_ray.sandboxes.docker.client import Daemon
 
 SHOWN = 3
-"""Images or tasks that a sentence names; it counts the others."""
+"""The most images or tasks that a sentence names; it counts the others."""
 
 
 class Choice(Value):
-    """Which backend is used, and why."""
+    """The chosen backend, and why."""
 
     backend: str
     why: str
     refused: dict[str, str] = {}
-    """Digest of a task → why it cannot run there, though the backend takes tasks of its kind."""
+    """Task digest → why that task cannot run there although the backend takes tasks of its kind."""
     notes: tuple[str, ...] = ()
-    """What speaks against a backend that was asked for by name."""
+    """Concerns about a backend that was requested by name."""
 
 
 class Backends:
-    """What this machine says of its backends; tests put another in its place."""
+    """This machine's backends; tests substitute another."""
 
     def fault(self, backend: str) -> str | None:
         """Why the backend does not work here, with the remedy; None if it does."""
@@ -39,7 +38,7 @@ class Backends:
         return bwrap_sandbox.probe() if backend == "bwrap" else why_not()
 
     def images(self, tasks: Sequence[Task], public_root: Path) -> Availability:
-        """What Docker has of the images that the tasks stand on."""
+        """Which of the tasks' images Docker has or can pull."""
         try:
             with contextlib.closing(Daemon()) as daemon:
                 return available(tasks, public_root, daemon) if tasks else Availability()
@@ -58,9 +57,9 @@ def choose(
     why: str = "asked for",
     here: Backends | None = None,
 ) -> Choice:
-    """``auto``: Docker if its socket answers and it has, or can pull, the images of at least as many tasks as
-    bubblewrap takes, else bubblewrap; nothing falls back in silence. ``why``: the reason for a backend that is given by
-    name. Raises ``PlatformError`` with the remedy when what was asked for does not work here."""
+    """Choose a backend. ``auto`` takes Docker if it responds and has, or can pull, images for at least as many tasks as
+    bubblewrap can run; otherwise bubblewrap. It never falls back silently. ``why``: the reason for a backend requested
+    by name. Raises ``PlatformError`` with a remedy if no requested backend works here."""
     here, public = here or Backends(), public_root or data_root() / "public"
     if wanted == "auto":
         return _auto(tasks, public, here)
@@ -118,7 +117,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def _remedy(image: str) -> str:
-    return f"docker pull {image}, or load or build an image of that name"
+    return f"run docker pull {image}, or load or build an image of that name"
 
 
 def _line(fault: str) -> str:
@@ -126,8 +125,8 @@ def _line(fault: str) -> str:
 
 
 def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
-    """The backend's place on this node, owned by this process; what dead owners left is reaped first. ``label`` keeps
-    solvers' and verifiers' sandboxes apart."""
+    """Open the backend on this node for this process, after removing what dead owners left. ``label`` separates
+    solvers' from verifiers' sandboxes."""
     from hc_ray.machine.owner import current_owner
 
     owner = f"{current_owner()}-{label}"
@@ -135,7 +134,7 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
         from hc_ray.sandboxes.docker.reaper import reap
         from hc_ray.sandboxes.docker.sandbox import DockerPlace
 
-        with contextlib.suppress(SandboxError):  # no daemon: nothing is left there, and who needs it will be told
+        with contextlib.suppress(SandboxError):  # without a daemon nothing is left there; its first use will report it
             reap()
         return DockerPlace(public_root, owner=owner)
     from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace

@@ -1,4 +1,4 @@
-"""Where actors live: on Ray (``ray_cluster``), or in this process, so that the same sweep runs without Ray."""
+"""Where actors run: on Ray (``ray_cluster``), or in this process, so that the same sweep also runs without Ray."""
 
 import math
 import os
@@ -11,14 +11,13 @@ from typing import Any
 from hc_ray.domain.value import Value
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
-"""Custom resources of a node: inference servers, busy sandboxes and gradings that it takes at once. Actors take none of
-its CPUs: six 1-CPU actors never start on two cores."""
+"""Custom resources of a node: how many inference servers, busy sandboxes and gradings it takes at once. Actors reserve
+no CPUs: six 1-CPU actors would never start on two cores."""
 SLOTS = (ENGINE, SANDBOX, VERIFIER)
 REMEDY = "`ray status` lists the nodes' slots, `ray start --resources` gives a node some (docs/cluster.md)"
 LOOPBACK = "127.0.0.1"
 FREE_SECONDS = 10.0
-"""How long Ray may take to see that processes which were ended hold their slots no more: one that does not end by
-itself it kills after 5 s."""
+"""Seconds for Ray to release the slots of ended processes; after 5 s it kills one that does not exit."""
 
 
 class Member(Value):
@@ -26,21 +25,21 @@ class Member(Value):
 
     id: str
     name: str
-    """Its host name; for a reader."""
+    """Its host name, for display."""
     address: str = LOOPBACK
     slots: dict[str, float]
-    """How many it has of each kind, taken or not."""
+    """Total slots of each kind, free or taken."""
     gpus: float = 0
     draining: bool = False
-    """It will leave soon: what runs there may end, nothing new begins."""
+    """It will leave soon: running work may finish, nothing new starts."""
 
 
 class Cluster:
-    """Where actors live. This one leaves them plain objects of this process, for tests and for ``run``; ``RayCluster``
-    turns plain classes with async methods into actors."""
+    """Where actors run. This class keeps them as plain objects of this process, for tests and ``run``; ``RayCluster``
+    turns plain classes with async methods into Ray actors."""
 
     where = "in-process"
-    """For a reader: ``laptop``, ``in-process`` or the cluster's address."""
+    """For display: ``laptop``, ``in-process`` or the cluster's address."""
     here = "here"
     """Id of the driver's node."""
 
@@ -49,38 +48,37 @@ class Cluster:
         return [Member(id=self.here, name=socket.gethostname(), slots=laptop_slots())]
 
     def free(self, resource: str) -> dict[str, float]:
-        """Node → units that nobody holds at present."""
+        """Node → free units of a resource."""
         return {self.here: math.inf}
 
     def holders(self) -> list[str]:
-        """Who else works on the cluster: the drivers that are connected, for a reader."""
+        """The other drivers connected to the cluster, for display."""
         return []
 
     def processes(self) -> set[int]:
-        """Numbers of the processes of those on the driver's node that were spawned here."""
+        """Process ids of the actors spawned here that run on the driver's node."""
         return set()
 
     def spawn(
         self, cls: type, *args: Any,
         node: str | None = None, resource: str | None = None, units: float = 0, gpus: float = 0,
     ) -> Any:  # fmt: skip
-        """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
-        methods are called as if it were local; they raise ``ActorError`` when that process is gone. It stands on
-        ``node`` and nowhere else; without one, wherever Ray likes. It holds ``units`` of ``resource``, and ``gpus``,
-        until it ends, and begins once they are free."""
+        """Start ``cls`` in a process of its own and return a handle. The actor is anonymous: only holders of the handle
+        can call it. Its async methods work as if it were local, but raise ``ActorError`` when the process is gone. It
+        runs on ``node``, or anywhere if None. It waits for ``units`` of ``resource`` and ``gpus``, and holds them until
+        it ends."""
         return cls(*args)
 
     def put(self, value: Any) -> Any:
-        """Store a value once; the answer stands for it as an argument of any number of actors' calls."""
+        """Store a value once and return a reference, which can be passed to any number of actor calls."""
         return value
 
     def kill(self, actor: Any) -> None:
-        """End an actor's process, dead or alive, at once. Another takes its place."""
+        """End an actor's process at once, dead or alive, so that another can take its place."""
 
 
 def wait_until_free(cluster: Cluster, held: Mapping[tuple[str, str], float]) -> None:
-    """Wait until so many units of a kind are free on a node again, as long as it is there; ``held``: by kind and
-    node."""
+    """Wait until the units in ``held`` (by kind and node) are free again; ignores nodes that have left."""
 
     def taken() -> bool:
         there = {member.id for member in cluster.members()}
@@ -92,13 +90,13 @@ def wait_until_free(cluster: Cluster, held: Mapping[tuple[str, str], float]) -> 
 
 
 def laptop_slots() -> dict[str, float]:
-    """Of a machine that one sweep has to itself: a core is left to the engine; one grading more than a task may have at
-    once."""
+    """Slots of a machine that one sweep has to itself: one core stays free for the engine, and there is one more
+    grading slot than a single task may use."""
     cores = os.cpu_count() or 2
     return {ENGINE: 16.0, SANDBOX: float(max(1, cores - 1)), VERIFIER: float(max(2, cores // 2) + 1)}
 
 
 def own_address() -> str:
-    """Where processes on other nodes reach this one: on a laptop, and without Ray, nowhere but on loopback."""
+    """The address at which other nodes reach this process; loopback on a laptop and without Ray."""
     ray = sys.modules.get("ray")
     return str(ray.util.get_node_ip_address()) if ray is not None and ray.is_initialized() else LOOPBACK

@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Value):
-    """Where a role's prompts go."""
+    """The address of a role's model."""
 
     base_urls: tuple[str, ...]
-    """Servers of one machine that hold the same model. None for the scripted engine, which lives in the process that
-    asks."""
+    """Servers on one machine with the same model. Empty for the scripted engine, which runs in the caller's process."""
     model: str
     key_name: str | None = None
-    """What the servers' key is derived from (``ray_token.derived_key``); None where they have none of ours."""
+    """The name from which the servers' key is derived (``ray_token.derived_key``); None if we did not set a key."""
     capabilities: dict[str, Any] = {}
-    """What the server was seen to do when it was started."""
+    """The server's capabilities, as probed at its start."""
 
 
 def _key(config: EngineConfig, key_name: str | None) -> str | None:
@@ -47,7 +46,7 @@ def _key(config: EngineConfig, key_name: str | None) -> str | None:
 
 
 def _client(config: EngineConfig, url: str, name: str, key: str | None, **more: Any) -> Any:
-    """What asks the server at a URL. Raises ``UserError`` where a server of its kind cannot be asked."""
+    """A client for the server at a URL. Raises ``UserError`` if the config lacks what that kind of server needs."""
     if config.kind == "anthropic":
         if key is None:
             raise ConfigError(
@@ -64,8 +63,8 @@ def _client(config: EngineConfig, url: str, name: str, key: str | None, **more: 
 async def capabilities_of(
     config: EngineConfig, url: str, name: str | None = None, key_name: str | None = None
 ) -> Capabilities:
-    """What the server at a URL does when it is asked. Raises ``ModelError`` where somebody else's server does not
-    answer, ``EngineError`` where ours does not."""
+    """Probe the server at a URL. Raises ``ModelError`` if an external server does not answer, ``EngineError`` if ours
+    does not."""
     from hc_ray.engines.probe import FIRST_SECONDS, probe
 
     model = _client(config, url, name or config.model, _key(config, key_name), timeout=request_seconds(config))
@@ -81,7 +80,7 @@ async def capabilities_of(
         if "HTTP 401" in str(fault) or "HTTP 403" in str(fault):
             remedy = f"export a valid API key in {config.api_key_env or 'a variable and name that (--api-key-env)'}"
         if "; it lists " in str(fault):
-            remedy = "name one of those (--model, or roles.ROLE.model)"
+            remedy = "choose one of those (--model, or roles.ROLE.model)"
         says = str(fault).removeprefix(f"{model.shown_url} ")
         raise ModelError(f"no model answers at {url}: {says}; {remedy}") from fault
     finally:
@@ -91,8 +90,8 @@ async def capabilities_of(
 async def remembered_capabilities(
     config: EngineConfig, url: str, name: str | None, key_name: str | None
 ) -> Capabilities:
-    """As ``capabilities_of``, which takes seconds. What the embedded engine showed twice in a row on this machine, with
-    the same weights, settings and code, is not asked again."""
+    """Like ``capabilities_of``, which takes seconds, but cached for the embedded engine: if two probes in a row agreed
+    on this machine, with the same weights, settings and code, it is not probed again."""
     if config.kind != "embedded":
         return await capabilities_of(config, url, name, key_name)
     key = _asked_of(config, name)
@@ -101,13 +100,13 @@ async def remembered_capabilities(
         if len(shown) == 2 and shown[0] == shown[1]:
             return Capabilities.model_validate(shown[0])
     seen = await capabilities_of(config, url, name, key_name)
-    with suppress(OSError):  # a data root that is full or not ours
+    with suppress(OSError):  # the data folder may be full or not writable
         remember("capabilities", key, [*shown[-1:], seen.model_dump(mode="json")])
     return seen
 
 
 def _asked_of(config: EngineConfig, name: str | None) -> str:
-    """Of all that decides what an embedded engine is seen to do."""
+    """Digest of everything that determines an embedded engine's capabilities."""
     from hc_ray.engines.embedded import servers_of
 
     model, folder = model_of(config), Path(engines.__file__).parent
@@ -123,12 +122,12 @@ EMBEDDED_CONTEXT = 2048
 
 
 def _slots(parallel: int, servers: int) -> int:
-    """Slots of each of an embedded engine's servers, which share so many parallel requests."""
+    """Slots per server of an embedded engine whose servers share ``parallel`` requests."""
     return -(-parallel // servers)
 
 
 def seats_of(config: EngineConfig, endpoint: Endpoint) -> "Seats":
-    """Those of an engine that only this process asks."""
+    """The seats of an engine that only this process uses."""
     from hc_ray.engines.http import Seats
 
     servers = len(endpoint.base_urls)
@@ -136,8 +135,8 @@ def seats_of(config: EngineConfig, endpoint: Endpoint) -> "Seats":
 
 
 def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float, seats: "Seats | None" = None) -> Model:
-    """The model behind an endpoint. ``timeout``: seconds that one request may take. ``seats``: where all who ask it
-    count what its servers have in hand; None: others do not count with this one."""
+    """The model behind an endpoint. ``timeout``: seconds per request. ``seats``: the shared count of its servers'
+    running requests; None if this caller counts alone."""
     if config.kind == "scripted":
         from hc_ray.engines.scripted import ScriptedModel, load_script
 
@@ -155,18 +154,17 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float, seat
 
 
 class Engine(WeightsShelf, Addressee):
-    """Hosts servers in child processes of this actor; a URL of somebody else's is only probed."""
+    """Hosts servers in child processes of this actor; an external URL is only probed."""
 
     def __init__(self, config: EngineConfig, known: Capabilities | None = None) -> None:
-        """``known``: what somebody else's server was seen to do a moment ago; it is not asked for it again."""
+        """``known``: an external server's capabilities if it has just been probed."""
         self._config, self._known = config, known
         self._servers: Sequence[ServerProcess] = ()
         self._logs: Path | None = None
 
     async def start(self) -> Endpoint:
-        """Start the server, and probe what it can do where that is not known. Raises ``UserError`` for a model or a
-        program that is none, ``EngineError`` for other weights than were planned with and for a server that does not
-        come up."""
+        """Start the server, and probe its capabilities unless they are known. Raises ``UserError`` for an invalid model
+        or program, ``EngineError`` if the weights differ from the plan or the server does not come up."""
         config, key_name = self._config, None
         if config.kind == "scripted":
             return Endpoint(base_urls=(), model=config.script or "scripted")
@@ -177,23 +175,23 @@ class Engine(WeightsShelf, Addressee):
             serve = _embedded if config.kind == "embedded" else _launched
             name, self._servers = serve(config, host, _key(config, key_name), self._logs)
             urls = tuple(await asyncio.gather(*(asyncio.to_thread(server.start) for server in self._servers)))
-        # What was planned has its sampling; of a bench without a plan the profile says it.
+        # A planned engine has its sampling parameters; a bench without a plan takes them from the profile.
         sampling = config.sampling or model_of(config).profile.sampling
         asked = config.model_copy(update={"sampling": sampling})
         seen = self._known or await remembered_capabilities(asked, urls[0], name, key_name)
         if config.kind == "server" and (seen.context or config.context_tokens or 0) < (config.context_tokens or 0):
             raise ModelError(
-                f"the server of {config.label} has a context of {seen.context:,} tokens, but {config.context_tokens:,} "
-                "were planned with; set engine.context_tokens"
+                f"the server of {config.label} has a context of {seen.context:,} tokens, but the plan assumes "
+                f"{config.context_tokens:,}; set engine.context_tokens"
             )
         return Endpoint(base_urls=urls, model=name, key_name=key_name, capabilities=seen.model_dump(mode="json"))
 
     async def alive(self) -> bool:
-        """Whether the servers that this actor started still run; True where it started none."""
+        """Whether all servers that this actor started are still running; True if it started none."""
         return all(await asyncio.gather(*(asyncio.to_thread(server.alive) for server in self._servers)))
 
     async def fault(self) -> str | None:
-        """Why somebody else's server does not answer, in one line; None if it does, or is ours."""
+        """Why an external server does not answer, in one line; None if it does, or if the server is ours."""
         config = self._config
         if not config.remote:
             return None
@@ -207,8 +205,8 @@ class Engine(WeightsShelf, Addressee):
         return None
 
     async def stop(self) -> None:
-        """End the servers and everything of their process groups. The logs of one that died by itself stay until the
-        next start or ``clean``."""
+        """End the servers with their process groups. The logs of one that died by itself stay until the next start or
+        ``clean``."""
         if not self._servers:
             return
         lived = all(server.pid is not None for server in self._servers)
@@ -218,7 +216,7 @@ class Engine(WeightsShelf, Addressee):
 
 
 def model_of(config: EngineConfig) -> "ResolvedModel":
-    """An engine's model as this node has it: weights of its own, or a name that a server knows."""
+    """An engine's model on this node: local weights, or a name that its server knows."""
     from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote
 
     weights = config.model in catalogue() or config.model.endswith(".gguf")

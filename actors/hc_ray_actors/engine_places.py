@@ -1,4 +1,4 @@
-"""Where an engine's server stands: on a node that has a slot, and the GPUs, for it."""
+"""Places an engine's server on a node that has a slot and the GPUs for it."""
 
 import shlex
 from collections import Counter
@@ -15,13 +15,12 @@ from hc_ray_actors.engine import Engine
 
 
 def takes_slot(engine: EngineConfig) -> bool:
-    """Whether its server runs on a node of the cluster, in one of the node's slots."""
+    """Whether the engine's server runs in a slot of a cluster node."""
     return engine.kind in ("embedded", "server")
 
 
 def has_place(engine: EngineConfig, nodes: Sequence[Member], where: str) -> None:
-    """Raises ``PlatformError`` where no node of the cluster ``where`` can hold the engine's server, whatever is free
-    there."""
+    """Raise ``PlatformError`` if no node of the cluster ``where`` could ever hold the engine's server."""
     able = [one for one in nodes if one.slots.get(ENGINE, 0) >= 1 and one.gpus >= engine.num_gpus]
     if takes_slot(engine) and not able:
         raise PlatformError(f"no node of {where} has {_needs(engine)}; {REMEDY}")
@@ -33,14 +32,14 @@ def _needs(engine: EngineConfig, free: str = "") -> str:
 
 
 Standing = Sequence[tuple[str | None, EngineConfig]]
-"""Engines that were put somewhere, each with its node."""
+"""Placed engines, each with its node."""
 
 
 def spawn_engine(
     cluster: Cluster, engine: EngineConfig, others: Standing = (), known: Capabilities | None = None
 ) -> tuple[str, Any]:
-    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest ``others`` stand.
-    ``known``: as for ``Engine``. Raises ``InfrastructureError`` where there is none."""
+    """Start an engine's actor on the node with a free slot and the fewest ``others``; returns node and actor.
+    ``known``: see ``Engine``. Raises ``InfrastructureError`` if there is no such node."""
     if not takes_slot(engine):
         return cluster.here, cluster.spawn(Engine, engine, known, node=cluster.here)
     free, stand = _room_for(cluster, engine, others), Counter(node for node, _ in others)
@@ -49,9 +48,9 @@ def spawn_engine(
 
 
 def _room_for(cluster: Cluster, engine: EngineConfig, others: Standing) -> dict[str, float]:
-    """The nodes that can take one more server of an engine, and their free slots. What was put on a node a moment ago
-    still counts as free there, so no node has more than all of it less the ``others``. Raises ``InfrastructureError``
-    where there is none."""
+    """Node → free slots, for nodes that can take another server of the engine. A slot that was just taken may still
+    count as free, so a node has at most its total minus the ``others``. Raises ``InfrastructureError`` if none has
+    room."""
     slots, idle = cluster.free(ENGINE), cluster.free("GPU") if engine.num_gpus else {}
     free = {}
     for one in cluster.members():
@@ -68,8 +67,8 @@ def _room_for(cluster: Cluster, engine: EngineConfig, others: Standing) -> dict[
 
 
 def located(engine: EngineConfig, replica: int = 0) -> EngineConfig:
-    """As one replica's actor needs it: with its own URL, and with absolute paths of the model's files and of the
-    program, since actors do not work in the driver's directory."""
+    """The config for one replica's actor: with its own URL, and absolute paths of model files and program, since actors
+    do not run in the driver's working directory."""
     if engine.base_urls:
         return engine.model_copy(update={"base_url": engine.urls[replica], "base_urls": (), "replicas": 1})
     if engine.kind not in ("embedded", "server"):

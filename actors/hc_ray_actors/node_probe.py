@@ -1,4 +1,4 @@
-"""What a node can do for a sweep, seen there, and what each actor that makes sandboxes says of it."""
+"""A node's capabilities for a sweep, probed on the node, and the base class of actors that make sandboxes."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ from hc_ray_actors.backends import Backends, open_place
 
 
 class Slots:
-    """So many may work at once; the others wait for their turn."""
+    """A semaphore that accounts for its use."""
 
     def __init__(self, count: int, now: Callable[[], float] = time.monotonic) -> None:
         self.count, self._now = count, now
@@ -47,7 +47,7 @@ class Slots:
             self._free.release()
 
     def account(self) -> dict[str, float]:
-        """What became of them since the last call, as in ``events.SlotUse``."""
+        """Use of the slots since the last call, with the fields of ``events.SlotUse``."""
         self._settle()
         told = {"seconds": self._seconds, "busy": self._busy_seconds, "queued": self._queued_seconds}
         self._seconds = self._busy_seconds = self._queued_seconds = 0.0
@@ -64,38 +64,38 @@ class Slots:
 
 
 BUILDS = 4
-"""Images that an actor makes ready at once: one that hangs leaves room for others."""
+"""Images that an actor prepares concurrently, so that a hung one does not block the others."""
 LEAST_DISK = 64 << 20
-"""Bytes of free disk below which a node makes no sandboxes."""
+"""Free disk space in bytes below which a node makes no sandboxes."""
 
 
 class NodeReport(Value):
-    """One node, as it sees itself."""
+    """A node's report about itself."""
 
     hc_ray: str
     code: str
-    """Digest of hc-ray's modules: a wheel can change without its version."""
+    """Digest of hc-ray's modules, since a wheel can change without a new version."""
     runner: str
-    """Digest of the sandboxes' runner, which is made of the node's own Python."""
+    """Digest of the sandboxes' runner, which is built from the node's own Python."""
     faults: dict[str, str] = {}
     """Backend → why it does not work there."""
 
 
 def report(*backends: str) -> NodeReport:
-    """This node, with a look at the backends named."""
+    """Report on this node, checking the named backends."""
     faults = {backend: fault for backend in backends if (fault := fault_here(backend))}
     return NodeReport(hc_ray=hc_ray.__version__, code=_code(), runner=runner_digest(), faults=faults)
 
 
 def fault_here(backend: str) -> str | None:
-    """Why no sandbox of a backend can be made on this node now, in one line; None if nothing speaks against it."""
+    """Why no sandbox of a backend can be made on this node now, in one line; None if there is no known reason."""
     if fault := Backends().fault(backend):
         return fault.splitlines()[0]
     root = data_root()
     root.mkdir(parents=True, exist_ok=True)
-    for place in (root, root / "sandboxes"):  # each may be a disk of its own
+    for place in (root, root / "sandboxes"):  # each may be on a separate disk
         if place.is_dir() and (free := shutil.disk_usage(place).free) < LEAST_DISK:
-            return f"the disk of {place} is full ({free >> 20} MiB free)"
+            return f"the disk with {place} is full ({free >> 20} MiB free)"
     return None
 
 
@@ -108,7 +108,7 @@ def differs(seen: NodeReport) -> str | None:
 
 
 class NodeProbe:
-    """An actor that looks at its node once, before a sweep is planned, and ends what dead ones left there."""
+    """An actor that probes its node once, before a sweep is planned, and removes what dead processes left there."""
 
     needs_keys = False
 
@@ -120,7 +120,7 @@ class NodeProbe:
 
 @runtime_checkable
 class HasImages(Protocol):
-    """A place whose sandboxes are made from images, and may have a network."""
+    """A place whose sandboxes use images, and may have a network."""
 
     images: Exchange
 
@@ -128,10 +128,10 @@ class HasImages(Protocol):
 
 
 class SandboxActor:
-    """What all actors that make sandboxes say of their node: how it is, its images, and who may reach what there."""
+    """Base class of actors that make sandboxes: their node's health, images and network rules."""
 
     label: str
-    """Tells the sandboxes of solvers, verifiers and others apart."""
+    """Separates the sandboxes of solvers, verifiers and others."""
 
     def __init__(self, backend: str, public_root: str | None, slots: int) -> None:
         self._backend, self._slots = backend, Slots(slots)
@@ -140,11 +140,11 @@ class SandboxActor:
 
     @cached_property
     def _place(self) -> SandboxPlace:
-        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
+        """Opened on first use, so that ``fault`` can report a broken backend before."""
         return open_place(self._backend, self._public, label=self.label)
 
     async def prepare(self, task: Task) -> None:
-        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
+        """Prepare the task's image, so that no trial waits for it while holding a slot."""
         async with self._builds:
             await self._place.prepare(task)
 
@@ -152,28 +152,28 @@ class SandboxActor:
         return True
 
     async def fault(self) -> str | None:
-        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
+        """Why no sandbox can be made on this node now, in one line; None if there is no known reason."""
         return await asyncio.to_thread(fault_here, self._backend)
 
     async def use(self) -> dict[str, float]:
-        """What became of its slots since the last call."""
+        """Use of its slots since the last call."""
         return self._slots.account()
 
     async def report(self) -> NodeReport:
         return await asyncio.to_thread(report)
 
     async def image(self, task: Task) -> ImageFacts | None:
-        """The task's image, if it is here; None where the backend has no images."""
+        """The task's image, if it is here; None if the backend has no images."""
         return await self._place.images.held(task) if isinstance(self._place, HasImages) else None
 
     @property
     def _images(self) -> Exchange:
-        """Asked for only where ``image`` has told of one."""
+        """The exchange of images; only for backends for which ``image`` returns one."""
         assert isinstance(self._place, HasImages)
         return self._place.images
 
     async def take_image(self, task: Task, image: ImageFacts, source: Any) -> None:
-        """Have this image for a task, from its registry or from another node's actor. Raises ``SandboxError``."""
+        """Get an image for a task from its registry or another node's actor. Raises ``SandboxError``."""
         await self._images.take(task, image, source)
 
     async def begin_export(self, image: str, skip: int) -> int:
@@ -183,7 +183,7 @@ class SandboxActor:
         return await self._images.export_part(number)
 
     async def keep_from(self, away: Sequence[str]) -> None:
-        """The cluster's addresses, which no sandbox may reach that has a network."""
+        """Block the cluster's addresses for sandboxes with a network."""
         if isinstance(self._place, HasImages):
             await self._place.keep_from(away)
 

@@ -1,7 +1,7 @@
-"""What ``ray start --resources`` gets on this host: ``python -m hc_ray_actors.node_slots`` prints it as JSON.
+"""This host's slots for ``ray start --resources``: ``python -m hc_ray_actors.node_slots`` prints them as JSON.
 
-A slot is room for one engine, one sandbox of a candidate, or one grading. The variable HC_RAY_SLOTS replaces what the
-host has, as in ``HC_RAY_SLOTS=engine_slot=0,sandbox_slot=8``."""
+A slot is room for one engine, one candidate's sandbox, or one grading. The variable HC_RAY_SLOTS overrides the host's
+numbers, as in ``HC_RAY_SLOTS=engine_slot=0,sandbox_slot=8``."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from hc_ray_actors.backends import Backends
 from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, laptop_slots
 
 GPUS = Path("/proc/driver/nvidia/gpus")
-"""One folder for each GPU that NVIDIA's driver shows to this host or container."""
+"""Has one folder for each GPU that NVIDIA's driver exposes to this host or container."""
 
 
 def node_slots(given: str = "", *, here: Backends | None = None, gpus: Path = GPUS) -> tuple[dict[str, float], str]:
-    """The slots of this host, and why it gets none for sandboxes (else empty). An engine for each GPU, or one on the
-    processor. No sandboxes and no grading where neither Docker nor bubblewrap works. Raises ``ConfigError`` for a
-    ``given`` that names other slots or something else than numbers."""
+    """The slots of this host, and why it gets none for sandboxes (empty if it gets some). One engine per GPU, or one on
+    the CPU. No sandboxes or gradings if neither Docker nor bubblewrap works. Raises ``ConfigError`` if ``given`` has
+    unknown slots or invalid numbers."""
     here, why = here or Backends(), ""
     slots = {**laptop_slots(), ENGINE: len(list(gpus.glob("*"))) or 1.0}
     faults = {name: here.fault(name) for name in ("docker", "bwrap")}
@@ -34,7 +34,7 @@ def _given(text: str) -> dict[str, float]:
     for part in filter(None, text.split(",")):
         name, _, number = part.partition("=")
         if name not in {ENGINE, SANDBOX, VERIFIER} or not number.isdigit():
-            raise ConfigError(f"HC_RAY_SLOTS: {part!r} is none of {ENGINE}=N, {SANDBOX}=N and {VERIFIER}=N")
+            raise ConfigError(f"HC_RAY_SLOTS: {part!r} is not one of {ENGINE}=N, {SANDBOX}=N and {VERIFIER}=N")
         slots[name] = float(number)
     return slots
 

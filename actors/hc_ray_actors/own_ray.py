@@ -1,4 +1,4 @@
-"""What surrounds the start of a Ray that serves this process alone."""
+"""Helpers for starting a Ray that serves only this process."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 FEW_THREADS = 1000
-"""Ray's processes have some hundreds."""
+"""A lower thread limit may be too low: Ray's processes have some hundreds of threads."""
 NEEDLESS = ("start_monitor", "start_log_monitor", "start_api_server")
-"""Of a node of Ray: what starts its autoscaler, its reader of logs and its dashboard, a process each."""
+"""Methods of Ray's node that start its autoscaler, log monitor and dashboard, one process each."""
 
 
 @contextlib.contextmanager
 def among(variables: Mapping[str, str]) -> Iterator[None]:
-    """What is started meanwhile finds these in its environment."""
+    """Set environment variables for processes started in this block."""
     before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ |= variables
     try:
@@ -27,8 +27,8 @@ def among(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def few_processes(ray: Any) -> Iterator[None]:
-    """A Ray that is started meanwhile lacks what nobody asks of a sweep's own one: it does not grow, and nobody reads
-    its logs or its dashboard. That saves each sweep 1.5 s of processor time, and the wait for the dashboard."""
+    """Start Ray in this block without autoscaler, log monitor and dashboard, which a sweep's own Ray does not need.
+    This saves 1.5 s of CPU time, and the wait for the dashboard."""
     node = ray._private.node.Node
     before = {name: getattr(node, name) for name in NEEDLESS}
     try:
@@ -41,8 +41,8 @@ def few_processes(ray: Any) -> Iterator[None]:
 
 
 def limits() -> str:
-    """What this process may have little of, as ``ulimit`` says it: Ray does not name it where it runs out."""
+    """Resource limits that may be too low, in terms of ``ulimit``, since Ray does not name the one that it hits."""
     threads, memory = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_AS))
     low = [f"ulimit -u {threads}"] if 0 <= threads < FEW_THREADS else []
     low += [f"ulimit -v {memory >> 10}"] if memory >= 0 else []
-    return f"; it may lack what this shell limits: {', '.join(low)}" if low else ""
+    return f"; this shell's limits may be too low: {', '.join(low)}" if low else ""

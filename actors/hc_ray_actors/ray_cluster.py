@@ -1,4 +1,4 @@
-"""Actors on Ray; the only code that imports ray."""
+"""Actors on Ray. The only module that imports ray."""
 
 import contextlib
 import logging
@@ -30,19 +30,19 @@ from hc_ray_actors.own_ray import among, few_processes, limits
 from hc_ray_actors.ray_token import token_file
 
 CONTROL = "control"
-"""Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
-never wait behind its work."""
+"""Ray concurrency group (with its own thread and event loop) for health checks, so that they never wait behind an
+actor's work."""
 START_ATTEMPTS = 3
 LEAVE_SECONDS = 20.0
-"""How long leaving a cluster may take."""
-_OTHER_VERSION = "install the same versions on all nodes, or take a Ray of this machine alone: --address local"
+"""Seconds that leaving a cluster may take."""
+_OTHER_VERSION = "install the same versions on all nodes, or use a Ray of this machine alone: --address local"
 SOCKET_PATH = 40
-"""Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
+"""The longest path of Ray's folder in characters: its sockets' paths are 67 longer, and Linux allows 107."""
 
 
 class Remote:
-    """An actor handle whose methods are awaited like those of a local object. It survives pickling, so that one actor
-    can be given another."""
+    """An actor handle whose methods are awaited like those of a local object. It can be pickled, so that actors can
+    pass it on."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -64,13 +64,13 @@ class Remote:
             try:
                 return await method.remote(*args, **kwargs)
             except RayTaskError as fault:
-                # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
+                # Unwrap our exception: ray's wrapper adds the whole remote traceback to its message.
                 raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
             except RayError as fault:
-                # Its process, its node or Ray itself: nothing that the method did.
+                # A failure of its process, its node or Ray, not of the method.
                 says = f"{type(fault).__name__}: {' '.join(str(fault).split())[:300]}"
                 what = "cannot be reached" if isinstance(fault, ActorUnavailableError) else "died"
-                if getattr(fault, "actor_init_failed", False):  # its words end with what happened there
+                if getattr(fault, "actor_init_failed", False):  # the message ends with the cause
                     what, says = "did not start", str(fault).strip().splitlines()[-1][:300]
                 raise ActorError(f"the process that serves {name} {what} ({says})") from None
 
@@ -78,12 +78,11 @@ class Remote:
 
 
 def _environment() -> None:
-    """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
-    statistics, none of the paragraphs that it prints on standard output for every process that dies (the sweep tells
-    what becomes of those), token authentication for everything that is started here, and the priority of ordinary
-    programs for actors. Ray's nice 15 leaves hardly anything for engines and sandboxes where others are at work."""
+    """Set the environment before ray is imported: no upload of the checkout by the uv hook, no usage statistics, no
+    paragraph on stdout for every process that dies (the sweep reports those), token authentication for everything
+    started here, and normal priority for actors, since Ray's nice 15 starves engines and sandboxes on busy machines."""
     if "HC_RAY_HOME" in os.environ:
-        os.environ["HC_RAY_HOME"] = str(data_root())  # actors work in another directory: no relative path
+        os.environ["HC_RAY_HOME"] = str(data_root())  # absolute, since actors run in another directory
     os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -94,9 +93,8 @@ def _environment() -> None:
 
 
 def settle(*, guarded: bool) -> None:
-    """What every actor's process does first. It leaves the directory that it was started in, which may be a checkout
-    with its hidden tests in the open, for an empty one; and it refuses to open sealed files, unless it is one of the
-    verifiers."""
+    """Set up an actor's process before anything else: change from its start directory, which may be a checkout with
+    readable hidden tests, to an empty one, and unless it is a verifier, refuse to open sealed files."""
     if "HC_RAY_HOME" in os.environ:
         os.environ["HC_RAY_HOME"] = str(data_root())
     os.chdir(_work_folder())
@@ -106,7 +104,7 @@ def settle(*, guarded: bool) -> None:
 
 
 def _work_folder() -> Path:
-    """An empty folder for processes to work in."""
+    """An empty working directory for processes."""
     folder = data_root() / "work"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
@@ -114,8 +112,8 @@ def _work_folder() -> Path:
 
 @contextlib.contextmanager
 def _empty_directory() -> Iterator[None]:
-    """Ray hands on the directory in which it is started: its processes work there, and workers import from there. One
-    that was removed meanwhile can be gone back to as well (``contextlib.chdir`` asks for its name)."""
+    """Start Ray from an empty directory: its processes inherit the working directory, and workers import from it.
+    Unlike ``contextlib.chdir``, this can also return to a directory that has been removed."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.chdir(_work_folder())
@@ -126,7 +124,7 @@ def _empty_directory() -> Iterator[None]:
 
 
 def _settled(cls: type) -> type:
-    """``cls`` as an actor whose process is settled before anything else happens in it."""
+    """Wrap ``cls`` so that its process is set up (``settle``) before anything else."""
     guarded, keys = not getattr(cls, "opens_sealed", False), getattr(cls, "needs_keys", True)
 
     def begin(self: Any, *args: Any) -> None:
@@ -140,11 +138,11 @@ def _settled(cls: type) -> type:
 
 
 ASKED = ("alive", "fault")
-"""What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
+"""Methods called in the group ``CONTROL``; they touch no state that the actors' work changes."""
 
 
 _REACHABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""What Ray calls a cluster on Windows or macOS is a node that others can reach: without it, it stays on loopback."""
+"""Ray's option for clusters on Windows or macOS; without it, a node stays on loopback and others cannot reach it."""
 
 
 def _beside(cls: type, name: str) -> Any:
@@ -159,7 +157,7 @@ def _beside(cls: type, name: str) -> Any:
 
 
 class RayCluster(Cluster):
-    """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
+    """Actors on Ray: on the running cluster, or else on a Ray of this machine alone (laptop mode)."""
 
     def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
         found = running_cluster(address)
@@ -176,13 +174,13 @@ class RayCluster(Cluster):
                 self._start({**laptop_slots(), **(slots or {})})
 
     def _start(self, resources: Mapping[str, float]) -> None:
-        """A Ray of this process's own."""
+        """Start a private Ray for this process."""
         reap_processes()
         reap_folders()
-        # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
+        # A separate folder, so that a laptop Ray never becomes the "current cluster" that other commands find.
         short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
         self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
-        # It carries this process's label, and so does all that it starts.
+        # It and all its children carry this process's label.
         with few_processes(self._ray), among({OWNER_VARIABLE: label()}):
             self._init(
                 address="local",
@@ -194,8 +192,8 @@ class RayCluster(Cluster):
             )
 
     def _init(self, **options: Any) -> None:
-        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up. Raises
-        ``KeyboardInterrupt`` on SIGTERM, too, which Ray answers by an exit."""
+        """Call ``ray.init``, again if the node was too busy to come up within Ray's fixed 30 s. Raises
+        ``KeyboardInterrupt`` also on SIGTERM, on which Ray would exit."""
         for attempt in range(START_ATTEMPTS):
             try:
                 with _empty_directory(), handlers_kept():
@@ -207,7 +205,7 @@ class RayCluster(Cluster):
                     self.close()
                     raise KeyboardInterrupt from None
                 self._ray.shutdown()
-                # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
+                # Another version of Ray or Python, or a machine that is not a node: a retry would not help.
                 other = str(fault).startswith("Version mismatch")
                 if other or isinstance(fault, ConnectionError) or attempt == START_ATTEMPTS - 1:
                     logs = f"its logs are in {options.get('_temp_dir', '/tmp/ray')}{limits()}"
@@ -232,7 +230,7 @@ class RayCluster(Cluster):
         )  # fmt: skip
 
     def free(self, resource: str) -> dict[str, float]:
-        from ray._private.state import available_resources_per_node  # the public one adds up all nodes
+        from ray._private.state import available_resources_per_node  # the public function sums over all nodes
 
         return {node: units[resource] for node, units in available_resources_per_node().items() if resource in units}
 
@@ -277,8 +275,8 @@ class RayCluster(Cluster):
         self._ray.kill(actor._handle, no_restart=True)
 
     def close(self) -> None:
-        """End what was started here. Ray's agents would live on for a minute; its logs go with them. The head of a
-        cluster that was joined may hang: it is not waited for (``cli.app.main`` sees that thread)."""
+        """End what was started here, including Ray's agents, which would live for another minute, and its logs. Does
+        not wait for the hung head of a joined cluster (``cli.app.main`` checks for that thread)."""
         with uninterrupted():
             leaving = threading.Thread(target=self._ray.shutdown, name="leaving", daemon=True)
             leaving.start()

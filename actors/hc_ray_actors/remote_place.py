@@ -1,4 +1,4 @@
-"""The sandboxes of other processes as trials use them: places and sandboxes over calls to ``Sandboxes`` actors."""
+"""Sandboxes in other processes: places and sandboxes for trials over calls to ``Sandboxes`` actors."""
 
 import asyncio
 import copy
@@ -19,49 +19,49 @@ T = TypeVar("T")
 
 
 class Forked(NamedTuple):
-    """What ``Sandboxes.in_fork`` answers."""
+    """The result of ``Sandboxes.in_fork``."""
 
     answer: Any
-    """Of the last step."""
+    """The last step's answer."""
     seconds: float
-    """How long it took, without what it waited for slots."""
+    """Duration in seconds, without waits for slots."""
 
 
 class Station(NamedTuple):
-    """What trials know of a node that has sandboxes."""
+    """What trials know about a node with sandboxes."""
 
     actor: Any
     slots: int = 1
     lacks: frozenset[str] = frozenset()
-    """Digests of tasks that cannot run there (yet)."""
+    """Digests of tasks that cannot run on it (yet)."""
     doubted: bool = False
-    """It is being looked at after a fault, and others are not: it gets nothing new meanwhile."""
+    """It is being checked after a fault while others are fine, so it gets no new sandboxes."""
 
 
 class RemotePlace:
-    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
-    of several such to the one that has had the fewest so far."""
+    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a new sandbox goes to the node with the fewest per slot, and
+    among equals to the one that has had the fewest so far."""
 
     def __init__(self, stations: Mapping[str, Station], name: str = "") -> None:
-        """``stations`` by node; handles of sandboxes begin with ``name``."""
+        """``stations``: by node; ``name``: prefix of sandbox handles."""
         self._stations = dict(stations)
         self.opened: dict[str, Any] = {}
-        """Handle of each sandbox → the actor that has it."""
+        """Sandbox handle → its actor."""
         self._made: Counter[Any] = Counter()
-        """Sandboxes that each actor was ever asked for."""
+        """Actor → number of sandboxes requested so far."""
         self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._activity: TrialActivity | None = None
 
     def of(self, activity: TrialActivity) -> "RemotePlace":
-        """The same place as one trial uses it: what it does here is a part of its activity."""
+        """This place for one trial, whose operations here are tracked in its activity."""
         own = copy.copy(self)
         own._activity = activity
         return own
 
     async def during(self, actor: Any, call: Awaitable[T]) -> T:
-        """Await a call to an actor; a fault of it names its post. Of a command's only the last seconds are work: before
-        it waited for a slot. The same goes for the commands in a fork."""
+        """Await a call to an actor; its faults name its post. Of a command's or fork's time, only the last part, as
+        reported by the actor, counts as work; before that it waited for a slot."""
         try:
             if self._activity is None:
                 return await call
@@ -76,14 +76,14 @@ class RemotePlace:
             raise
 
     def arrange(self, stations: Mapping[str, Station]) -> None:
-        """Other nodes from now on. Sandboxes on those that left answer no more."""
+        """Replace the nodes. Sandboxes on nodes that left no longer answer."""
         self._stations.clear()
         self._stations.update(stations)
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
         if not able:
-            raise SandboxError(f"no node can make a sandbox of {task.name} at present")
+            raise SandboxError(f"no node can make a sandbox for {task.name} at present")
         able = [one for one in able if not one.doubted] or able
         load = Counter(self.opened.values())
         chosen = min(able, key=lambda one: (load[one.actor] / max(1, one.slots), self._made[one.actor])).actor
@@ -91,13 +91,13 @@ class RemotePlace:
         return await self.make(chosen, lambda handle: chosen.create(handle, task, name, network))
 
     async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":
-        """A sandbox that ``start`` makes under the handle that it is given. Where the caller gives up meanwhile, the
-        actor goes on making it: it is closed as soon as it is there."""
+        """A sandbox made by ``start`` under a new handle. If the caller gives up, the actor still finishes making it,
+        so it is closed as soon as it exists."""
         handle, workdir = await self.open(actor, start)
         return RemoteSandbox(self, actor, handle, workdir)
 
     async def open(self, actor: Any, start: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
-        """As ``make``: the handle, and what ``start`` answered."""
+        """Like ``make``, but returns the handle and the result of ``start``."""
         handle = f"{self._id}-{next(self._numbers)}"
         self.opened[handle] = actor
         try:
@@ -107,26 +107,26 @@ class RemotePlace:
             raise
 
     def close_soon(self, actor: Any, handle: str) -> "asyncio.Task[None]":
-        """Begin to close a sandbox; that it is closed does not depend on who waits for it."""
+        """Close a sandbox in the background, whether or not anybody waits for it."""
         self.opened.pop(handle, None)
         task: asyncio.Task[None] = asyncio.ensure_future(actor.close(handle))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-        # Whoever waits for it is told how it ended; nobody else needs to be.
+        # Only those who wait for it need to know how it ended.
         task.add_done_callback(lambda closed: closed.cancelled() or closed.exception())
         return task
 
     async def close(self) -> None:
-        """Wait until the sandboxes that were given up are closed."""
+        """Wait until all abandoned sandboxes are closed."""
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def node(self, actor: Any) -> str:
-        """Where an actor stands; empty for one that was replaced: its sandboxes are gone."""
+        """An actor's node; empty if it was replaced and its sandboxes are gone."""
         return next((node for node, one in self._stations.items() if one.actor == actor), "")
 
 
 class RemoteSandbox:
-    """``ports.Sandbox`` over an actor call each."""
+    """``ports.Sandbox`` with one actor call per method."""
 
     def __init__(self, place: RemotePlace, actor: Any, handle: str, workdir: str) -> None:
         self._place, self._actor, self._handle, self.workdir = place, actor, handle, workdir
@@ -158,21 +158,21 @@ class RemoteSandbox:
         return await self._place.make(actor, lambda handle: actor.fork(handle, parent, name))
 
     async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
-        """As ``fork_steps.in_fork``, in one call."""
+        """Like ``fork_steps.in_fork``, in one call."""
         actor, parent = self._actor, self._handle
         handle, done = await self._place.open(
             actor, lambda handle: actor.in_fork(handle, parent, name, [*before, last])
         )
-        del self._place.opened[handle]  # closed over there
+        del self._place.opened[handle]  # the actor has closed it
         answer: T = done.answer
         return answer
 
     async def hand_over(self) -> str:
-        """As ``ports.HandsOver``; the ticket begins with the node (``given_by``)."""
+        """See ``ports.HandsOver``; the ticket starts with the node (``given_by``)."""
         if not (node := self._place.node(self._actor)):
             raise SandboxError("the process that owned the sandbox died")
         ticket: str = await self._actor.hand_over(self._handle)
-        await self.close()  # the actor has forgotten it: this only counts
+        await self.close()  # the actor has released it; this only updates our count
         return f"{node} {ticket}"
 
     async def close(self) -> None:
@@ -182,6 +182,6 @@ class RemoteSandbox:
 
 
 def given_by(ticket: str) -> tuple[str, str]:
-    """Which node's actor gave a sandbox away, and its place's own ticket."""
+    """The node that gave away a sandbox, and its place's own ticket."""
     node, _, own = ticket.partition(" ")
     return node, own

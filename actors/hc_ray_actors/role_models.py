@@ -1,5 +1,4 @@
-"""What a plan says of each role's model: where it is reached, how it is asked, and the digest that stands in every
-trial's key."""
+"""Each role's model in a plan: its engine, its profile, and the digest of both for the trials' keys."""
 
 import asyncio
 import sys
@@ -20,26 +19,25 @@ from hc_ray.reports.terminal import say
 from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of, model_of
 
 TELL_SECONDS = 3.0
-"""After so long a person is told what a plan waits for."""
+"""Seconds after which the user is told what planning is waiting for."""
 Planned = tuple[EngineConfig, Profile, str]
 """Engine, profile, digest of model and profile."""
 Looked = dict[EngineConfig, tuple[Capabilities, ...]]
-"""What somebody else's servers were seen to do, server by server; nothing of those that are ours."""
+"""External engine → its servers' probed capabilities; our own engines are not in it."""
 
 
 class RoleModels(Value):
     """The models of a sweep."""
 
     models: dict[RoleName, Planned]
-    """Empty when no agent asks one."""
+    """Empty if no agent uses one."""
     notes: tuple[str, ...] = ()
-    """What a server cannot do and the plan has taken into account, for its reader."""
+    """Limitations of servers that the plan takes into account, for display."""
 
 
 def role_models(config: SweepConfig, looked: Looked | None = None) -> RoleModels:
-    """The model of every role that something asks. A server of somebody else's is looked at, once for all roles that
-    share it, so that what it cannot do stands in the trials' keys; ``looked`` keeps what was seen. Raises
-    ``ModelError`` or ``ConfigError``."""
+    """The model of every role in use. Probes external servers, once for all roles that share one, so that their
+    limitations go into the trials' keys; ``looked`` caches the results. Raises ``ModelError`` or ``ConfigError``."""
     looked = {} if looked is None else looked
     if not set(config.agents) - WITHOUT_MODEL:
         return RoleModels(models={})
@@ -68,8 +66,8 @@ def role_models(config: SweepConfig, looked: Looked | None = None) -> RoleModels
 
 
 def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -> Planned:
-    """The engine with the digest of its weights and what it samples by, the profile as far as a server of these
-    capabilities can be asked so, and the digest of model and profile. Raises ``ModelError`` or ``ConfigError``."""
+    """The engine with its weights' digest and sampling parameters, the profile restricted to what a server with these
+    capabilities supports, and the digest of both. Raises ``ModelError`` or ``ConfigError``."""
     identity: list[str | None]
     known, capable = True, capabilities or Capabilities()
     if engine.kind == "embedded":
@@ -92,7 +90,7 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
         engine = engine.model_copy(update={"sha256": model.digest if model.path else None})
     else:
         if not engine.script:
-            raise ConfigError("--engine scripted needs --script MODULE:FUNCTION, which answers the prompts")
+            raise ConfigError("--engine scripted needs --script MODULE:FUNCTION to answer the prompts")
         load_script(engine.script)
         profile, identity = Profile(), [engine.kind, engine.script]
     context = context_of(engine, capabilities)
@@ -101,7 +99,7 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
     if "parallel" not in engine.model_fields_set and (speed := known_speed(engine)):
         engine = engine.model_copy(update={"parallel": speed.knee})
     profile = of_model(profile, context) if known else for_context(context, chat=capable.chat)[0]
-    # Both hold it: the profile for the digest, the engine for the node that asks its server whether it takes it.
+    # Both need it: the profile for the digest, the engine for the node that probes whether its server accepts it.
     sampling = engine.sampling or profile.sampling
     engine = engine.model_copy(update={"sampling": sampling})
     profile = usable(profile.model_copy(update={"sampling": sampling}), capable)
@@ -109,7 +107,7 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
 
 
 def context_of(engine: EngineConfig, capabilities: Capabilities | None) -> int:
-    """Tokens of context that prompts may use: as configured, else as the server was seen to have."""
+    """Tokens of context that prompts may use, as configured or else as probed."""
     if engine.context_tokens is not None:
         return engine.context_tokens
     if engine.kind == "server":
@@ -120,7 +118,7 @@ def context_of(engine: EngineConfig, capabilities: Capabilities | None) -> int:
 
 
 def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig, Capabilities | None]) -> list[str]:
-    """Which profile each engine is asked by, and why; a line an engine."""
+    """Each engine's profile, and why it was chosen; one line per engine."""
     told = {}
     for engine, profile, _ in models.values():
         guessed = profile.measured.startswith("not measured")
@@ -132,7 +130,7 @@ def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig,
         said = for_context(profile.context_tokens, assumed=assumed, chat=chat)[1]
         why = said if guessed else f"measured for this model{sets}"
         if assumed:
-            why += "; the server tells no context, engine.context_tokens sets it"
+            why += "; the server does not report it: set engine.context_tokens"
         elif guessed and chat and profile.name == "tiny":
             why += "; engine.context_tokens gives it more"
         told[engine] = f"{engine.label}: profile `{profile.name}` ({why})"
@@ -147,19 +145,19 @@ def _weights(engine: EngineConfig) -> ResolvedModel:
 
 
 def _window(engine: EngineConfig) -> str | None:
-    """Where the number of parallel requests was not set but measured."""
+    """A note if the number of parallel requests was measured, not set."""
     if "parallel" in engine.model_fields_set or not (speed := known_speed(engine)):
         return None
     return f"{engine.label}: {speed.knee} parallel requests (by `engine bench`: {speed.measured or 'measured here'})"
 
 
 def _look(engine: EngineConfig) -> tuple[Capabilities, ...]:
-    """What each of somebody else's servers can do; one of our own can do all that a profile asks."""
+    """Probe each external server; our own can do everything that a profile needs."""
     if not engine.remote:
         return ()
 
     async def look() -> list[Capabilities]:
-        told = f"asking {', '.join(engine.urls)} what it can do …"
+        told = f"probing {', '.join(engine.urls)} …"
         asyncio.get_running_loop().call_later(TELL_SECONDS, lambda: say(told, stream=sys.stderr, style="dim"))
         return await asyncio.gather(*(capabilities_of(engine, url) for url in engine.urls))
 
@@ -167,7 +165,7 @@ def _look(engine: EngineConfig) -> tuple[Capabilities, ...]:
 
 
 def _common(seen: Sequence[Capabilities]) -> Capabilities | None:
-    """What all of an engine's servers can do."""
+    """The capabilities that all of an engine's servers share."""
     if not seen:
         return None
     weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools")}
@@ -177,7 +175,7 @@ def _common(seen: Sequence[Capabilities]) -> Capabilities | None:
 
 
 def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:
-    """What a reader should know of what a server refuses. One spelling of two is enough to say a thing."""
+    """Notes on what a server refuses; of two spellings of a parameter, one is enough."""
     if seen is None:
         return []
     told = []
@@ -186,7 +184,7 @@ def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:
         told.append(f"{engine.label}: the server answers to this name, but lists only {shown}")
     if SCHEMA_FIELD in seen.refused:
         told.append(
-            f"{engine.label} takes no JSON schema with a request; the prompts alone say what form an answer has"
+            f"{engine.label} accepts no JSON schema with a request; only the prompts state the form of an answer"
         )
     refused = [name for name in seen.refused if name != SCHEMA_FIELD]
     if "repetition_penalty" not in refused or "repeat_penalty" not in refused:

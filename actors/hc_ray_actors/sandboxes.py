@@ -23,7 +23,7 @@ from hc_ray_actors.remote_place import Forked
 
 
 def pack(root: Path, digest: str) -> bytes:
-    """A task's folder below a root as a tar, to be shipped to a node."""
+    """A task's folder below a root as a tar, to send to a node."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         tar.add(root / digest, arcname=digest)
@@ -31,25 +31,25 @@ def pack(root: Path, digest: str) -> bytes:
 
 
 def unpack(tar: bytes, place: Path, *, anew: bool = False) -> None:
-    """Lay the one folder of a tar at ``place``, whole or not at all; ``anew``: in the place of what is there. Raises
-    ``SandboxError`` where the disk does not take it."""
+    """Extract the single folder of a tar to ``place``, atomically; ``anew`` replaces what is there. Raises
+    ``SandboxError`` if it cannot be written."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".arriving-", dir=place.parent) as scratch:
             with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-                # Python before 3.11.4 has no filters, and this tar is of our own making.
+                # Python before 3.11.4 has no filters, and we made this tar ourselves.
                 archive.extraction_filter = getattr(tarfile, "tar_filter", lambda member, _: member)
                 archive.extractall(scratch)
             lay(Path(scratch, place.name), place, anew=anew)
     except OSError as fault:
-        raise SandboxError(f"{socket.gethostname()} cannot keep task {place.name[:12]}: {fault}") from None
+        raise SandboxError(f"{socket.gethostname()} cannot store task {place.name[:12]}: {fault}") from None
 
 
 class Sandboxes(SandboxActor):
-    """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
+    """One per node. Limits the number of busy sandboxes, so that an engine on the same node keeps its cores."""
 
     needs_keys = False
-    """Its process forgets the secrets of the environment (``cluster``): nothing that it starts can inherit one."""
+    """Its process drops secrets from its environment (``ray_cluster``), so that nothing that it starts inherits one."""
 
     label = "solve"
 
@@ -59,7 +59,7 @@ class Sandboxes(SandboxActor):
         self._making: dict[str, asyncio.Event] = {}
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
-        """Which public tasks this node still has to be given."""
+        """The public tasks that this node lacks."""
         return [digest for digest in digests if not is_here(self._public, digest)]
 
     async def install(self, digest: str, tar: bytes) -> None:
@@ -70,20 +70,20 @@ class Sandboxes(SandboxActor):
         return dict(self._place.limits())
 
     async def clear(self, living: Sequence[str]) -> None:
-        """Close the sandboxes of trials' processes that are gone: all but those of the names given."""
+        """Close the sandboxes of dead trial processes: all except those with the given names."""
         left = [handle for handle in (*self._open, *self._making) if handle.partition("-")[0] not in living]
         await asyncio.gather(*(self.close(handle) for handle in left), return_exceptions=True)
 
     async def create(self, handle: str, task: Task, name: str, network: bool) -> str:
-        """Make a sandbox that its caller calls ``handle``; answers its workdir. The caller chose the name, so that it
-        can close what it gave up before it was there."""
+        """Make a sandbox under ``handle`` and return its workdir. The caller chooses the handle, so that it can close a
+        sandbox that it gave up before it existed."""
         return await self._keep(handle, self._place.create(task, name, network=network))
 
     async def fork(self, handle: str, parent: str, name: str) -> str:
         return await self._keep(handle, self._find(parent).fork(name))
 
     async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[ForkStep[Any]]) -> Forked:
-        """Take steps in a fork, which is closed with the last of them, or when its caller closes ``handle``."""
+        """Run steps in a fork, which is closed after the last one, or when the caller closes ``handle``."""
         began, answer, waited = time.monotonic(), None, 0.0
         await self.fork(handle, parent, name)
         try:
@@ -106,12 +106,12 @@ class Sandboxes(SandboxActor):
             ready.set()
 
     async def call(self, handle: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """What a method of ``ports.Sandbox`` answers; a command waits for a slot."""
+        """Call a method of ``ports.Sandbox``; commands wait for a slot."""
         async with self._slots.one() if method == "exec" else contextlib.nullcontext():
             return await getattr(self._find(handle), method)(*arguments, **options)
 
     async def hand_over(self, handle: str) -> str:
-        """Give a sandbox to the verifier of this node as it lives; nobody reaches it through here any more."""
+        """Hand a live sandbox to this node's verifier; it can no longer be reached through this actor."""
         sandbox = self._find(handle)
         if not isinstance(sandbox, HandsOver):
             raise SandboxError(f"{self._backend} sandboxes cannot be handed to a verifier while they run")

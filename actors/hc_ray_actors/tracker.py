@@ -1,5 +1,5 @@
-"""The only MLflow writer of a sweep or a climb, in a process of its own: importing MLflow takes seconds, and nobody
-waits for it."""
+"""The only MLflow writer of a sweep or climb, in its own process, so that nobody waits the seconds that importing
+MLflow takes."""
 
 import asyncio
 import contextlib
@@ -25,20 +25,20 @@ NICE = 10
 
 
 class Tracker(Addressee):
-    """Tells a tracking server what stands in a directory."""
+    """Exports a sweep's or climb's directory to a tracking server."""
 
     def __init__(self, uri: str, out: str) -> None:
         self._uri, self._out = uri, out
         self._turn = threading.Lock()
-        """Two updates at once would write over each other."""
+        """Concurrent updates would overwrite each other."""
 
     async def prepare(self) -> None:
-        """Import MLflow and open its database, behind everybody else who wants the processor."""
+        """Import MLflow and open its database, at low priority."""
         with contextlib.suppress(OSError):
             os.nice(NICE)
         from hc_ray.stores.mlflow_tracker import MlflowTracker
 
-        gc.disable()  # what is imported stays
+        gc.disable()  # imported modules are never garbage
         try:
             with without_pandas():
                 await asyncio.to_thread(MlflowTracker(self._uri).prepare)
@@ -47,16 +47,16 @@ class Tracker(Addressee):
             gc.enable()
 
     async def export(self, summary: dict[str, Any], status: Status) -> str:
-        """Write the sweep's runs as they are now. Answers the id of the parent run. Raises whatever the tracker raises:
-        the sweep directory is the truth, the caller reports and goes on."""
+        """Write the sweep's runs in their current state and return the parent run's id. Raises whatever the tracker
+        raises; the caller reports it and continues, since the sweep directory is the source of truth."""
         return await self._apart(lambda: export(self._uri, self._out, summary, status))
 
     async def tell(self, story: Story, status: Status) -> str:
-        """The same of a climb."""
+        """Like ``export``, for a climb."""
         return await self._apart(lambda: tell(self._uri, self._out, story, status))
 
     def _apart(self, update: Callable[[], str]) -> Awaitable[str]:
-        """A server may never answer."""
+        """Run an update in a daemon thread, since a server may never answer."""
 
         def work() -> str:
             with self._turn:
@@ -66,7 +66,7 @@ class Tracker(Addressee):
 
 
 def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:
-    """Write the runs of a sweep's summary, with its report; answers the id of the parent run."""
+    """Write the runs of a sweep's summary, with its report; returns the parent run's id."""
     from hc_ray.reports.sweep_page import html, sentence_of
 
     note, store = "\n\n".join(sentence_of(item) for item in summary["comparisons"]), SweepStore(out)
@@ -78,14 +78,14 @@ def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FIN
 
 
 def tell(uri: str, out: str, story: Story, status: Status = "FINISHED") -> str:
-    """Write a story's runs; its trajectories once all of it is there."""
+    """Write a story's runs, and at its end its trajectories."""
     from hc_ray.stores.mlflow_tracker import MlflowTracker
 
     return MlflowTracker(uri).tell(story, status, store=SweepStore(out) if status == "FINISHED" else None)
 
 
 def prompts_in(store: SweepStore, rows: Sequence[Mapping[str, Any]], where: str = "") -> dict[str, tuple[Prompts, ...]]:
-    """What shaped the prompts of trials, by hash of their config: all trials of one have the same."""
+    """Config hash → the prompt templates of its trials, which they all share."""
     found: dict[str, tuple[Prompts, ...]] = {}
     for row in rows:
         if row["config_hash"] not in found and store.exists(path := f"{where}trials/{row['trial']}/config.json"):
@@ -95,8 +95,8 @@ def prompts_in(store: SweepStore, rows: Sequence[Mapping[str, Any]], where: str 
 
 
 def _prompts(key: TrialKey, role: RoleName, told: str) -> Prompts:
-    """The templates that all of a role's prompts are made of, and the solver's hint. What was asked with
-    other templates or skills is known by its digest alone."""
+    """A role's prompt templates, with the solver's hint. Of other templates or skills than ours, only the digest is
+    known."""
     hint = key.solver.hint if role == "solver" else ""
     if prompts_of(key.solver, role) == told:
         whose = "tester" if role in TESTERS else role

@@ -1,8 +1,8 @@
-"""Many trials as coroutines of one actor. A trial tells its submission and parks without a slot; ``resume`` goes on
-with the bit. What a trial does stands in ``hc_ray.search``; here it only lives.
+"""Runs many trials as coroutines of one actor. A trial reports its submission and parks without a slot; ``resume``
+continues it with the bit. The trial's logic is in ``hc_ray.search``.
 
-No call lasts as long as a trial: Ray keeps a fiber with a stack of 256 KiB for each call of an async actor until it
-ends, which was 250 MiB for 1,000 trials in flight. What they come to is told in one stream with their events."""
+No call lasts as long as a trial: Ray keeps a fiber with a 256 KiB stack for each running call of an async actor, which
+took 250 MiB for 1,000 trials. Results come in one stream with the events."""
 
 import asyncio
 import contextlib
@@ -39,39 +39,39 @@ if TYPE_CHECKING:
 
 
 STEPS = 16
-"""Steps that are told at once, at most: a trial's outcome may take megabytes."""
+"""The most steps in one answer, since a trial's outcome may take megabytes."""
 SUITES = 128
-"""Suites that a process keeps in memory, the last used: more than trials are under way. Older ones lie in the sweep
+"""The most recently used suites that a process keeps in memory, more than it runs trials. Older ones are in the sweep
 directory."""
 
 
 class RoleSetup(Value):
-    """How one role's model is reached."""
+    """How to reach one role's model."""
 
     engine: EngineConfig
     endpoints: tuple[Endpoint | None, ...]
-    """A replica each; None for one that gets nothing new."""
+    """One per replica; None for one that gets no new requests."""
     profile: Profile
     digest: str
     """Digest of model and profile, as in the trial's key."""
 
     @property
     def seeded(self) -> bool:
-        """Every replica was seen to answer equal prompts with equal seeds equally."""
+        """Whether every replica was seen to give equal answers to equal prompts with equal seeds."""
         return all(endpoint.capabilities.get("seed") for endpoint in self.endpoints if endpoint is not None)
 
 
 class Step(Value):
-    """What a trial came to: a submission to be judged, its end, or a failure outside the sandbox."""
+    """A step of a trial: a submission to grade, its end, or a failure outside the sandbox."""
 
     trial: str = ""
     submission: Submission | None = None
     outcome: TrialOutcome | None = None
-    """All that the trial did; with a submission, up to it: should this process die, that is enough to commit it."""
+    """Everything that the trial did, with a submission up to that point: enough to commit it if this process dies."""
     changed: dict[str, Any] = {}
-    """Of an end after a submission, without an outcome: what is not as it was told with the submission."""
+    """For an end without an outcome: the changes to the outcome that came with the submission."""
     fault: Fault | None = None
-    """Of a failure."""
+    """Set for a failure."""
 
 
 class _Running:
@@ -82,11 +82,11 @@ class _Running:
 
 
 class Trials(Addressee):
-    """Runs trials on the models and sandboxes it was given. It knows no verifier."""
+    """Runs trials on given models and sandboxes. Knows no verifier."""
 
     def __init__(self, name: str, store_root: str | None, share: tuple[int, int] = (0, 1)) -> None:
-        """``name`` begins the handles of its sandboxes. ``share``: its number among so many processes of a sweep's
-        trials, which divide the engines' replicas."""
+        """``name``: prefix of its sandbox handles. ``share``: (index, number) of a sweep's trial processes, which
+        divide the engines' replicas."""
         self._roles: dict[str, RoleSetup] = {}
         self._place = RemotePlace({}, name)
         self._store_root, self._share = store_root, share
@@ -99,33 +99,34 @@ class Trials(Addressee):
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._running: dict[str, _Running] = {}
         self._told: deque[Event | Step] = deque()
-        """What the driver has not been told yet."""
+        """Events and steps that the driver has not received yet."""
         self._pressing = asyncio.Event()
-        """Set while there is a step among it, and at the end."""
+        """Set while these include a step, and at the end."""
 
     async def arrange(self, roles: Mapping[str, RoleSetup], stations: Mapping[str, Station]) -> None:
-        """From now on these engines and nodes are there. ``roles``: by the digest that a trial's key names for a role,
-        since configs may have engines of their own."""
+        """Set the available engines and nodes. ``roles``: by the digest that trial keys name for a role, since configs
+        may have engines of their own."""
         if roles != self._roles:
             self._roles = dict(roles)
             for queue in self._queues.values():
-                queue.shunned_until = 0.0  # who failed before may be another now
+                queue.shunned_until = 0.0  # the failed replica may have been replaced
         self._place.arrange(stations)
 
     async def start(self, key: TrialKey, task: Task) -> None:
-        """Begin a trial. It tells a step at its submissions and at its end. A run of it that somebody gave up ends."""
+        """Start a trial, which reports a step at each submission and at its end. Ends an earlier, abandoned run of
+        it."""
         if (before := self._running.get(key.name)) is not None and before.task is not None:
             before.task.cancel()
         running = self._running[key.name] = _Running()
         running.task = asyncio.ensure_future(self._live(key, task, running))
 
     async def resume(self, name: str, passed: bool | None) -> None:
-        """Tell a parked trial its verdict's one bit, or that none could be had (None), and run it on."""
+        """Continue a parked trial with its verdict's bit, or with None if there is no verdict."""
         running = self._running.get(name)
         if running is None or running.verdict is None or running.verdict.done():
             raise ActorError(f"trial {name} is not waiting for a verdict here: the process that ran it died")
         if passed is None:
-            running.verdict.set_exception(VerifierError("no verdict could be had"))
+            running.verdict.set_exception(VerifierError("no verdict could be obtained"))
         else:
             running.verdict.set_result(passed)
 
@@ -136,9 +137,9 @@ class Trials(Addressee):
         return None
 
     async def told(self, wait: float = 1.0) -> list[Event | Step]:
-        """What happened since the last call, in its order. Events of the next ``wait`` seconds come together, since
-        each call costs both sides milliseconds; steps come at once, with the events before them."""
-        # Not ``wait_for``: until Python 3.12 it forgets a cancellation that comes together with the event.
+        """Everything since the last call, in order. Events of the next ``wait`` seconds come together, since each call
+        costs both sides milliseconds; a step returns at once, with the events before it."""
+        # Not ``wait_for``: before Python 3.12 it loses a cancellation that coincides with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self._pressing.wait()
@@ -151,7 +152,7 @@ class Trials(Addressee):
         return taken
 
     async def stop(self) -> None:
-        """Cancel every trial and close what they use."""
+        """Cancel every trial and close its resources."""
         tasks = [running.task for running in self._running.values() if running.task]
         for task in tasks:
             task.cancel()
@@ -164,7 +165,7 @@ class Trials(Addressee):
         self._pressing.set()
 
     def _tell(self, key: TrialKey, running: _Running, **step: Any) -> None:
-        """Nothing of a run that another one has replaced."""
+        """Report a step, unless another run has replaced this one."""
         if self._running.get(key.name) is running:
             self._told.append(Step(trial=key.name, **step))
             self._pressing.set()
@@ -184,7 +185,7 @@ class Trials(Addressee):
             running.so_far = so_far
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
-            """A role, with its requests in its replicas' queues."""
+            """A role whose requests go through its replicas' queues."""
             meter = Meter(lambda: self._replicas(name), activity, task.digest, lambda: self._shelf(name))
             return replace(self.role(name, self._up(name)[0]), model=meter)
 
@@ -215,11 +216,11 @@ class Trials(Addressee):
             self._tell(key, running, fault=Fault(kind="infrastructure", type="Cancelled", text="interrupted"))
             raise
         except Exception as error:
-            # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
+            # Any exception from ``solve`` is a failure outside the sandbox: the driver decides about the trial.
             self._tell(key, running, fault=fault_of(error))
 
     def _up(self, role: str) -> list[int]:
-        """The replicas that are up, of this process's share if one of these is. Raises ``EngineError`` for none."""
+        """The replicas that are up, from this process's share if possible. Raises ``EngineError`` if there are none."""
         setup, (number, count) = self._roles[role], self._share
         up = [index for index, endpoint in enumerate(setup.endpoints) if endpoint is not None]
         if not up:
@@ -233,7 +234,7 @@ class Trials(Addressee):
         return (self._answers, role) if self._roles[role].seeded else None
 
     def _queue(self, role: str, index: int) -> EngineQueue:
-        """Before a replica of a role's engine; roles that share it share its slots."""
+        """The queue of a replica of a role's engine; roles with the same engine share it."""
         engine = self._roles[role].engine
         if (engine, index) not in self._queues:
             name = engine.label if engine.replicas == 1 else f"{engine.label} {index + 1}"
@@ -257,7 +258,7 @@ class Trials(Addressee):
         return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label)
 
     def _seats_of(self, setup: RoleSetup, endpoint: Endpoint) -> "Seats | None":
-        """Those of a replica's servers, for every role that asks them; none where other processes may ask them too."""
+        """The seats of a replica's servers, shared by all roles; None if other processes may use them too."""
         if self._share[1] > 1:
             return None
         return self._seats.setdefault(endpoint.base_urls, seats_of(setup.engine, endpoint))
@@ -275,7 +276,7 @@ class Trials(Addressee):
 
 
 def _has_the_planned_skills(key: TrialKey) -> None:
-    """Raises ``ConfigError`` where this machine's skills are not those of the plan: its prompts would differ."""
+    """Raise ``ConfigError`` if this machine's skills differ from the plan's, since the prompts would differ."""
     from hc_ray.agent.skills import prompts_of
 
     if key.solver.use_skills and prompts_of(key.solver) != key.prompts.get("solver"):
@@ -285,7 +286,7 @@ def _has_the_planned_skills(key: TrialKey) -> None:
 
 
 class _Recorder:
-    """``ports.Events`` that stamps a trial's name and the time on what it is told."""
+    """``ports.Events`` that adds the trial's name and the time to each event."""
 
     def __init__(self, trials: Trials, name: str) -> None:
         self._trials, self._name = trials, name

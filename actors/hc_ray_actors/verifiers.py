@@ -1,5 +1,5 @@
-"""The one door to ``hc_ray.blind``. ``Verifiers`` is an actor that only the driver holds; the functions below it are
-what the command line may ask of datasets."""
+"""The only door to ``hc_ray.blind``. ``Verifiers`` is an actor that only the driver holds; the functions below it are
+what the command line may do with datasets."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,14 @@ from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.outputs import REFERENCE as REFERENCE
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
-from hc_ray.blind.grading.verdict import Verdict
+from hc_ray.blind.grading.verdict import Verdict, excused
 from hc_ray.blind.grading.verify import Terms
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
 from hc_ray.blind.sealing.folders import new_task as new_task
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
+from hc_ray.blind.sealing.kept import keep_value
 from hc_ray.blind.sealing.split import Split as Split
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
@@ -46,7 +47,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
     opens_sealed = True
-    """Its process alone goes without the guard that refuses sealed files (``cluster.settle``)."""
+    """Only its process runs without the guard that refuses sealed files (``ray_cluster.settle``)."""
     label = "verify"
 
     def __init__(
@@ -58,27 +59,28 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         threshold: float = 1.0,
         expected: Mapping[str, str] = {},
     ) -> None:
-        """``threshold``: the reward from which a submission passes. ``expected``: public digest → the sealed digest
-        that the sweep was planned with; tasks that are not named are graded with whatever is sealed."""
+        """``threshold``: the least reward that passes. ``expected``: public digest → the sealed digest that the sweep
+        was planned with; other tasks are graded with whatever is sealed."""
         slots = int(slots or laptop_slots()[VERIFIER])
         super().__init__(backend, public_root, slots)
         self._threshold, self._expected = threshold, expected
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._share = max(1, slots - 1)
-        """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
+        """Concurrent gradings per task: one fewer than there are slots, so that tests that never end leave room."""
         self._shares: dict[str, asyncio.Semaphore] = {}
         self._controls = Once[Verdict]()
         self._own_places: dict[str, SandboxPlace] = {}
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
-        """Which tasks (public digest → what ``sealed_marks`` says of its sealed part) this node still has to be given,
-        public or sealed. Other tests of the same task are missing ones, and the same with another head's canary."""
+        """The tasks that this node lacks, public or sealed part, given public digest → mark of the sealed part (see
+        ``sealed_marks``). Different tests of the same task count as missing, and so do equal ones with another head's
+        canary."""
         here = await asyncio.to_thread(sealed_marks, self._sealed, wanted)
         return [digest for digest, mark in wanted.items() if not is_here(self._public, digest) or here[digest] != mark]
 
     async def install(self, digest: str, public: bytes, locked: bytes, key: bytes) -> None:
-        """Unpack a task's public and sealed parts on this node, the latter in the place of what was there. ``key``, as
-        sealed for this process alone, opens the sealed part."""
+        """Unpack a task's public and sealed parts on this node; the latter replaces an older one. ``key``, encrypted
+        for this process alone, opens the sealed part."""
 
         def lay() -> None:
             self._sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -88,10 +90,13 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
         await asyncio.to_thread(lay)
 
-    async def grade(self, task: Task, submission: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
-        """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
-        sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
-        Raises ``VerifierError`` when no verdict could be had."""
+    async def grade(
+        self, task: Task, submission: Submission | None, keep_output: bool, reference: bool = False
+    ) -> Verdict:
+        """Grade a submission. ``None`` grades the untouched environment, or with ``reference`` the task's own solution,
+        run in the grading sandbox (shared grading). ``keep_output`` keeps the verifier's output, sealed (dev only).
+        Raises ``VerifierError`` if no verdict could be obtained."""
+        solve = reference and submission is None
         handed_in = submission.digest if submission else REFERENCE if solve else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
         terms: Terms = {**self._terms(task), "keep_output": output, "keep_solution": self._printed(task, keep_output)}
@@ -99,8 +104,15 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         spared = (await self.control(task)).restless if handed_over else None
         async with self._slot(task):
             if task.grading != "shared":
-                return await grade_fresh(task, submission, **terms)
-            return await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
+                verdict = await grade_fresh(task, submission, **terms)
+            else:
+                verdict = await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
+        if verdict.failing:
+            verdict = excused(verdict, None if reference else await self.control(task))
+            verdict = verdict.model_copy(update={"failing": ()})
+            if output is not None:
+                await asyncio.to_thread(keep_value, output.with_suffix(".json"), verdict)
+        return verdict
 
     def _terms(self, task: Task) -> Terms:
         expected = self._expected.get(task.digest)
@@ -113,7 +125,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         return own | {"own_place": self._own_place(task)} if task.grading == "separate" else own
 
     async def reference(self, task: Task, keep_output: bool) -> Submission:
-        """What the task's own solution leaves behind. ``keep_output``: what it prints is kept as in ``grade``."""
+        """The submission that the task's own solution produces. ``keep_output`` keeps its output as in ``grade``."""
         terms: Terms = {**self._terms(task), "keep_solution": self._printed(task, keep_output)}
         async with self._slot(task):
             return await _oracle.reference(task, **terms)
@@ -122,25 +134,25 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         return _outputs.output_file(self._sealed, task.digest, _outputs.SOLUTION) if keep_output else None
 
     async def control(self, task: Task) -> Verdict:
-        """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
+        """The cached verdict on the task's own reference: if it fails, no fail of the task counts."""
         return await self._controls.obtain(task.digest, lambda: self._control(task))
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
-            verdict = await _oracle.control(task, cache=self._sealed / "controls", **self._terms(task))
-        if verdict.passed is False:  # not the last word: whoever asks again has it looked at again
+            verdict = await _oracle.control(task, **self._terms(task))
+        if verdict.passed is False:  # do not cache a fail, so that the next call tries again
             self._controls.forget(task.digest)
         return verdict
 
     def _own_place(self, task: Task) -> SandboxPlace:
-        """Sandboxes of the image that the task's verifier brings."""
+        """Sandboxes of the task's verifier image."""
         if task.digest not in self._own_places:
             folder = _vault.own_image_folder(self._sealed, task.digest)
             self._own_places[task.digest] = open_place(self._backend, folder, label=self.label)
         return self._own_places[task.digest]
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
-        """Public digests of the tasks whose canaries stand in any of ``blobs``. The tokens themselves stay here."""
+        """Public digests of the tasks whose canaries occur in ``blobs``. The canaries themselves stay here."""
         return await asyncio.to_thread(self._leaks, blobs)
 
     def _leaks(self, blobs: Sequence[bytes]) -> list[str]:
@@ -149,7 +161,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     @contextlib.asynccontextmanager
     async def _slot(self, task: Task) -> AsyncIterator[None]:
-        """A slot of this node, and one of the task's share of them."""
+        """Hold a slot of this node, and one of the task's share."""
         share = self._shares.setdefault(task.digest, asyncio.Semaphore(self._share))
         async with share, self._slots.one():
             yield
@@ -159,20 +171,19 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
-    """``blind.sealing.vault.seal``, also in a process that has led a sweep and plans the next one."""
+    """``blind.sealing.vault.seal``, which also works in a process that has run a sweep and plans the next."""
     with sealed_guard.door():
         return _vault.seal(dataset, public_root, sealed_root)
 
 
 def pack_sealed(sealed_root: Path, digest: str, key: bytes) -> bytes:
-    """A task's sealed folder as a tar under lock and key, to be shipped to verifiers' nodes."""
+    """A task's sealed folder as an encrypted tar, to send to verifiers' nodes."""
     with sealed_guard.door():
         return sealed_box.lock(key, pack(sealed_root, digest), digest)
 
 
 def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
-    """Public digest → digest of the sealed part that lies below ``sealed_root``, the canary in it included; empty where
-    none can be read."""
+    """Public digest → digest of the sealed part below ``sealed_root``, including its canary; empty if unreadable."""
     found = {}
     with sealed_guard.door():
         for digest in digests:
@@ -185,12 +196,12 @@ def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
 
 
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str, *, solution: bool) -> Any:
-    """``blind.outputs.unseal``: what the verifier saw of a dev trial, for a person; the look is written down."""
+    """``blind.outputs.unseal``: the verifier's result for a dev trial, for a person; records the look."""
     with sealed_guard.door():
         return _outputs.unseal(sealed_root, task_digest, submission, trial, solution=solution)
 
 
 def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:
-    """Whether a canary stands in what a process without a verifier is about to tell."""
+    """Whether data that a process without a verifier is about to publish contains a canary."""
     with sealed_guard.door():
         return bool(canaries.find(canaries.planted_tokens(Path(sealed_root)), blobs))

@@ -80,7 +80,7 @@ class Asking:
         self.role, self.purse = role, purse
         self.exchanges: list[Exchange] = []
         self.unanswered = 0
-        """Questions that were in flight when their trial ended."""
+        """Questions still open when their trial ended."""
 
     async def worst_case(self, prompt: Prompt) -> int:
         """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer. What is new in

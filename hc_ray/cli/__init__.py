@@ -1,2 +1,2 @@
-"""The command line: one module a group of verbs. It parses, makes a config and calls once; heavy imports stand inside
-the commands. May import everything but ``blind``; nothing imports it."""
+"""The command line, one module per group of verbs. A verb parses its flags, builds a config and makes one call; heavy
+imports stay inside the verbs. May import everything but ``blind``; nothing imports it."""

@@ -1,8 +1,8 @@
-"""The command line: parse, make a config, one call. Every verb imports what it needs inside itself, so that
-``hc-ray --help`` answers at once.
+"""The command line: parse flags, build a config, make one call. Verbs import lazily, so that ``hc-ray --help`` starts
+at once.
 
-Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
-unscored, 130 interrupted."""
+Exit codes: 0 done (failed trials included), 1 a bug or an infrastructure failure, 2 invalid arguments or config,
+3 some trials unscored, 130 interrupted."""
 
 import atexit
 import contextlib
@@ -31,25 +31,25 @@ DEBUG = "--debug"
 _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE,
             errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENAMETOOLONG,
             errno.ELOOP, errno.EIO}  # fmt: skip
-"""What a machine refuses, or a path that is not what it is taken for: no bug of hc-ray."""
-_RENAME = "is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
+"""Errors of the machine or of a path that the user named, rather than bugs in hc-ray."""
+_RENAME = "is not valid UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _aborting_on_interrupt() -> Iterator[None]:
     try:
         yield
-    except KeyboardInterrupt:  # typer would end without a word
+    except KeyboardInterrupt:  # typer would exit silently
         raise typer.Abort from None
 
 
 class _Commands(TyperGroup):
     def make_context(self, *given: Any, **more: Any) -> Any:
-        with _told():
+        with _aborting_on_interrupt():
             return super().make_context(*given, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        with _told():
+        with _aborting_on_interrupt():
             return super().invoke(ctx)
 
 
@@ -98,7 +98,7 @@ _GROUPS: dict[str, tuple[str, dict[str, Verb]]] = {
         "mlflow": machine.export_mlflow, "best": best.export_best, "harbor": report.export_harbor,
     }),
 }  # fmt: skip
-"""Name → what it holds, and its verbs."""
+"""Group → its help text and its verbs."""
 
 for _verb in _VERBS:
     app.command()(_verb)
@@ -110,20 +110,20 @@ for _name, (_help, _verbs) in _GROUPS.items():
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; answers the exit code. Everything that can be raised ends here."""
+    """Run one command line and return its exit code. Every exception is handled here."""
     debug = DEBUG in arguments
     try:
         command = typer.main.get_command(app)
-        if odd := next(filter(_is_odd, arguments), None):
-            raise UserError(f"{odd!r} {_RENAME}")
-        # `--debug` may follow the verb too: it belongs to no verb, so it is taken out before typer sees it.
+        if name := next(filter(_is_not_utf8, arguments), None):
+            raise UserError(f"{name!r} {_RENAME}")
+        # `--debug` may also follow the verb. No verb declares it, so remove it before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _end(130, "interrupted")
     except BrokenPipeError:
-        # The reader went away (`| head`): nothing is wrong, and flushing at exit must not raise again.
+        # The reader closed the pipe (`| head`): not an error, and flushing at exit must not raise again.
         sys.stdout = None
         return 0
     except typer.TyperException as error:
@@ -131,15 +131,14 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        if "KeyboardInterrupt" in str(
-            error
-        ):  # it came while pydantic built a validator, which tells a fault of its own
+        # Pydantic wraps an interrupt that arrives while it builds a validator in an error of its own.
+        if "KeyboardInterrupt" in str(error):
             return _end(130, "interrupted")
         return _fault(error)
 
 
 def _usage(error: Exception) -> int:
-    """Wrong arguments, in typer's words; asking for nothing prints the help."""
+    """Report invalid arguments in typer's words; a group without a verb prints its help."""
     message = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -152,10 +151,10 @@ def _usage(error: Exception) -> int:
 def _fault(error: Exception) -> int:
     if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
-    if isinstance(error, FileNotFoundError) and not _has_folder():
-        return _end(1, "the folder that you are in was removed: go to another one")
-    if isinstance(error, UnicodeEncodeError) and _has_folder() and _is_odd(here := str(Path.cwd())):
-        return _end(2, f"{here!r}, the folder that you are in, {_RENAME}")
+    if isinstance(error, FileNotFoundError) and not _cwd_exists():
+        return _end(1, "the current directory no longer exists: change to another one")
+    if isinstance(error, UnicodeEncodeError) and _cwd_exists() and _is_not_utf8(here := str(Path.cwd())):
+        return _end(2, f"{here!r}, the current directory, {_RENAME}")
     if isinstance(error, OSError) and error.errno in _MACHINE:
         from hc_ray.machine.paths import refusal
 
@@ -165,11 +164,11 @@ def _fault(error: Exception) -> int:
     return _end(1, f"{kind}{type(error).__name__}: {says} (rerun with {DEBUG} for the traceback)")
 
 
-def _is_odd(name: str) -> bool:
+def _is_not_utf8(name: str) -> bool:
     return name != name.encode(errors="replace").decode()
 
 
-def _has_folder() -> bool:
+def _cwd_exists() -> bool:
     try:
         return Path.cwd().is_dir()
     except FileNotFoundError:
@@ -188,17 +187,17 @@ def _interrupt(*_: object) -> None:
 
 
 def main() -> None:
-    """The ``hc-ray`` command. SIGTERM and a closed terminal end it as Ctrl-C does: what was started is cleaned up."""
+    """The ``hc-ray`` command. SIGTERM and a closed terminal act like Ctrl-C: whatever was started is cleaned up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
+        if signal.getsignal(number) is signal.SIG_DFL:  # ``nohup`` ignores SIGHUP; keep it so
             signal.signal(number, _interrupt)
-    # A stream that was closed (``>&-``) would be the next file that is opened.
+    # The next file opened would take the descriptor of a closed stream (``>&-``).
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(spare, True)
     os.close(spare)
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What a terminal has no letter for is told by its number, as on stderr.
+        # Escape characters that the terminal's encoding lacks, as stderr does.
         sys.stdout.reconfigure(errors="backslashreplace")
     code = 0
 
@@ -209,12 +208,12 @@ def main() -> None:
                     stream.flush()
             os._exit(code)
 
-    # The first that is registered comes last. What Ray had begun when it was interrupted crashes at the process's end.
+    # Runs last, since exit handlers run in reverse order: an interrupted Ray crashes at interpreter shutdown.
     atexit.register(end)
     code = run(sys.argv[1:])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
-    if any(one.name == "leaving" for one in threading.enumerate()):  # a cluster whose head hangs: Ray would crash now
+        signal.signal(number, signal.SIG_IGN)  # only the exit handlers remain, Ray's among them
+    if any(thread.name == "leaving" for thread in threading.enumerate()):  # the head hangs, and Ray would crash here
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

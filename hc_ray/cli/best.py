@@ -1,4 +1,4 @@
-"""``best``, ``stats``, ``export best``: what one or several sweeps found, and the config to go on with."""
+"""``best``, ``stats``, ``export best``: rank the configs of one or several sweeps, and export the best one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ Outs = Annotated[list[str], Argument(metavar="OUT...", help="Sweep directories."
 
 
 def best(outs: Outs, as_json: Json = False) -> None:
-    """Rank the configs of sweeps by what they did on dev. First by pass rate, then by tokens; of one dataset."""
+    """Rank the configs of sweeps of one dataset by their results on dev. Sorts by pass rate, then by tokens."""
     from hc_ray.reports import best as configs
 
     found = configs.best({out: sweep_store(out) for out in outs})
@@ -24,12 +24,12 @@ def best(outs: Outs, as_json: Json = False) -> None:
 
     tell(*agent_sections(found["configs"]))
     if not found["same_tasks"]:
-        say("These configs ran on different tasks: their rates do not compare.", style="yellow")
-    none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"
-    say(f"\nBest over all: {found['best']['label'] if found['best'] else none}")
-    say(f"Picked among {len(found['configs'])} on these very trials: its rate is biased upwards.", style="dim")
+        say("These configs ran on different tasks: do not compare their rates.", style="yellow")
+    none = f"none reached {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"
+    say(f"\nBest overall: {found['best']['label'] if found['best'] else none}")
+    say(f"Chosen from {len(found['configs'])} by these same trials: its rate is biased upwards.", style="dim")
     rows = [(one["task"], one["label"], f"{one['passes']} of {one['trials']}") for one in found["per_task"]]
-    tell(Section("Per task, each picked on that task's own verdicts: not a result", ("task", "config", "passed"), rows))
+    tell(Section("Best per task, chosen by that task's verdicts: not a result", ("task", "config", "passed"), rows))
 
 
 def stats(outs: Outs, as_json: Json = False) -> None:
@@ -50,7 +50,7 @@ def stats(outs: Outs, as_json: Json = False) -> None:
 def export_best(
     outs: Outs, to: Annotated[str, Option("--out", "-o", help="The new file.")] = "best.yaml", as_json: Json = False
 ) -> None:
-    """Write the best config of sweeps of one dataset. `hc-ray sweep --from` starts at that file."""
+    """Export the best config of sweeps of one dataset. `hc-ray sweep --from` starts from that file."""
     import yaml
 
     from hc_ray.reports.best import exported
@@ -59,10 +59,10 @@ def export_best(
     try:
         with Path(to).open("x", encoding="utf-8") as file:
             file.write(
-                "# For hc-ray sweep --from. Picked on the trials that `found` counts: their rate is biased upwards.\n"
+                "# For hc-ray sweep --from. Chosen by the trials counted in `found`: their rate is biased upwards.\n"
             )
             yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
     except OSError as error:
         raise OutputError(f"{to} cannot be written: {error.strerror}") from None
-    told = f"{to}: {document['found']['label']}. To start at it: hc-ray sweep --from {to}"
-    answer(as_json, {"file": to, **document}, told)
+    written = f"Wrote {document['found']['label']} to {to}. To start from it: hc-ray sweep --from {to}"
+    answer(as_json, {"file": to, **document}, written)

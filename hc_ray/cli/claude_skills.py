@@ -1,5 +1,5 @@
-"""hc-ray's roles as Agent Skills of Claude: folders made of the prompts and schemas that the roles themselves use, so
-that neither can drift from the other. The examples belong to no dataset."""
+"""hc-ray's roles as Agent Skills for Claude. Each skill is built from the prompts and schemas that the role itself
+uses, so that the two cannot drift apart. The examples belong to no dataset."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from hc_ray.spec.spec import Spec
 
 _TEXTS = Path(__file__).with_suffix(".yaml")
 _SEEN = Aggregates(tasks=20, trials=60, pass_rate=0.45, means={"self_pass": 0.7, "turns": 28, "ended by turns": 0.5})
-"""What a meta-reasoner is shown; its figures stand for those of a real sweep."""
+"""Sample input for the meta-reasoner, in place of a real sweep's figures."""
 _READ = (
     "Words in ⟨angle brackets⟩ stand for what you find there. `schema.json` is the JSON Schema of what hc-ray reads "
     "from an answer; `examples.md` shows one."
@@ -32,14 +32,14 @@ _READ = (
 
 
 def skills() -> dict[str, dict[str, str]]:
-    """Skill → name of each of its files → text."""
+    """Skill name → file name → text."""
     texts = yaml.safe_load(_TEXTS.read_text("utf-8"))
     return {name: _files(name, text, texts["testgen"]["answer"]) for name, text in texts.items()}
 
 
 def prompt_of(name: str, spec: Spec, tests: str = "") -> tuple[Prompt, dict[str, Any]]:
-    """What a role is asked about a task, and the JSON Schema of what is read from its answer. ``tests``: an answer of
-    the tester, for the evaluator."""
+    """A role's prompt about a task, and the JSON Schema of its answer. ``tests``: an answer of the tester, which the
+    evaluator judges."""
     capable, around, files = shipped("capable"), "⟨what the environment holds⟩", "⟨the heads of its files⟩"
     tokens, schema = capable.settings["solver.testgen.answer_tokens"], None
     seen = file_tester.Seen(spec=spec, environment=around, files=files, max_tokens=tokens, temperature=0)
@@ -78,16 +78,16 @@ def _files(name: str, text: dict[str, str], tests: str) -> dict[str, str]:
 
 
 def export(project: Path, *, force: bool = False) -> list[Path]:
-    """Write every skill below ``project/.claude/skills``; the paths of the files. Raises ``OutputError`` where one is
-    there with another text, unless ``force``, or cannot be written; nothing is written then."""
+    """Write every skill below ``project/.claude/skills`` and return the files' paths. Raises ``OutputError`` if a file
+    cannot be written or, unless ``force``, exists with different text; then nothing is written."""
     root = project / ".claude" / "skills"
     wanted = {root / name / file: text.encode() for name, files in skills().items() for file, text in files.items()}
     try:
         differing = [path for path, text in wanted.items() if path.exists() and path.read_bytes() != text]
         if differing and not force:
             raise OutputError(
-                f"{', '.join(map(str, differing))}: there already, with another text; nothing was written. "
-                "Move what is yours away, or give --force to replace it"
+                f"{', '.join(map(str, differing))}: already exists with different text; nothing was written. "
+                "Move your own files away, or pass --force to replace them"
             )
         for path, text in wanted.items():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The keys that a config has, and the one that was most likely meant."""
+"""The keys of a config, and suggestions for misspelled ones."""
 
 import difflib
 import functools
@@ -14,7 +14,7 @@ Settings = type[BaseModel]
 
 @functools.cache
 def known_keys() -> dict[str, Settings | None]:
-    """Every key that ``--set`` takes, dotted → the class of the settings below it, if there are any."""
+    """Every dotted key that ``--set`` accepts → the settings class below it, or None for a plain value."""
     return dict(_below(SweepConfig))
 
 
@@ -33,12 +33,12 @@ def _below(owner: Settings, above: str = "") -> Iterator[tuple[str, Settings | N
 
 
 def is_known(key: str) -> bool:
-    """``grid.`` goes before any key."""
+    """Whether ``--set`` accepts a key; any key may be prefixed with ``grid.``."""
     return key.removeprefix("grid.") in known_keys()
 
 
 def unknown_key(key: str) -> str:
-    """What to say of a key that is none: the one that was most likely meant, else those that stand there."""
+    """The error message for an unknown key: the closest known key, or else the keys allowed at that place."""
     if near := _nearest(key):
         return f"unknown key {key}; did you mean {near}?"
     owner = known_keys().get(key.rpartition(".")[0]) or SweepConfig
@@ -46,7 +46,7 @@ def unknown_key(key: str) -> str:
 
 
 def _nearest(key: str) -> str | None:
-    """The known key that was most likely meant: one that ends so, else one that reads nearly so."""
+    """The known key that was most likely meant: one with this ending, or else one spelled similarly."""
     if key.startswith("grid."):
         near_to = _nearest(key.removeprefix("grid."))
         return near_to and f"grid.{near_to}"

@@ -1,6 +1,6 @@
-"""One YAML file → one ``SweepConfig``; flags override the file, and ``--set`` is a flag for every field.
+"""Loads one YAML file into one ``SweepConfig``; flags override the file, and ``--set`` can set any field.
 
-A mistake is answered in one or two lines that name the file, the line, the field and what is allowed there."""
+Errors take one or two lines and name the file, the line, the field and the allowed values."""
 
 import difflib
 import typing
@@ -20,7 +20,7 @@ from hc_ray.machine.paths import configs_dir
 
 Loc = tuple[str | int, ...]
 Places = dict[Loc, str]
-"""Where each setting was given, as a message about it begins: ``mine.yaml:3: ``, ``--model: ``; the whole is ``()``."""
+"""Field → where it was set, as the prefix of an error message: ``mine.yaml:3: ``, ``--model: ``; ``()`` is the root."""
 
 
 class Flag(typing.NamedTuple):
@@ -36,16 +36,16 @@ class Flag(typing.NamedTuple):
 SET = "--set"
 """The flag that sets any field."""
 _UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
-"""What YAML's reader raises; the last two for a date that is none, and for what is nested too deeply."""
+"""What the YAML parser raises; the last two for invalid dates and for nesting that is too deep."""
 
 
 def setting(text: str) -> Flag:
-    """``KEY=VALUE`` as a flag: a dotted key, a value as YAML reads it. Raises ``ConfigError``, with the nearest known
-    key for one that is not."""
+    """Parse ``KEY=VALUE``: a dotted key and a YAML value. Raises ``ConfigError``, which suggests the closest known key
+    for an unknown one."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise ConfigError(f"{SET} {text}: give KEY=VALUE, for instance {SET} solver.samples=8")
+        raise ConfigError(f"{SET} {text}: expected KEY=VALUE, for example {SET} solver.samples=8")
     if not is_known(key):
         raise ConfigError(f"{SET}: {unknown_key(key)}")
     try:
@@ -58,8 +58,8 @@ def setting(text: str) -> Flag:
 def load_config(
     config: str | Path | None = None, flags: Sequence[Flag] = (), *, base: Mapping[str, Any] | None = None
 ) -> SweepConfig:
-    """The settings of a run. ``config`` is a file, or the name of a shipped one; without one, ``base`` (settings as
-    data) or all defaults. Raises ``ConfigError``."""
+    """The settings of a run. ``config`` is a file or the name of a shipped one; without it, start from ``base``
+    (settings as data) or the defaults. Raises ``ConfigError``."""
     path = find_config(config) if config is not None else None
     data, places = dict(base or {}), Places({(): ""})
     if path is not None:
@@ -67,11 +67,11 @@ def load_config(
     alone = data
     given: dict[str, str] = {}
     if any(flag.key.startswith("engine.") and flag.name != SET for flag in flags):
-        # It means every role: an engine of its own in the file would quietly win over it.
+        # The flag means every role; an engine that the file gives to a role would silently override it.
         data = {name: value for name, value in data.items() if name != "roles"}
     for flag in flags:
         if flag.name == SET and given.get(flag.key, SET) != SET:
-            raise ConfigError(f"{SET} {flag.key}: {given[flag.key]} sets the same field; give only one of them")
+            raise ConfigError(f"{SET} {flag.key}: {given[flag.key]} sets the same field; use only one of them")
         data = changed(data, {flag.key: flag.value})
         given[flag.key] = flag.name
         loc = ("grid",) if flag.key.startswith("grid.") else tuple(flag.key.split("."))
@@ -81,14 +81,14 @@ def load_config(
         found = SweepConfig.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        # A list is also too short where the fault is in one of its items.
+        # Pydantic also reports a list as too short if one of its items is invalid.
         faults = {problem["loc"][:-1] for problem in problems}
         problems = [one for one in problems if one["type"] != "too_short" or one["loc"] not in faults]
-        # What a reader of the file meets first is what the message names.
+        # Report the error that comes first in the file.
         order = list(places)
         problems.sort(key=lambda problem: order.index(_nearest(problem["loc"], places)))
         where, words = _nearest(problems[0]["loc"], places), _words(problems[0])
-        if places[where].startswith("--") and not places[where].startswith(SET):  # a flag says which field it is
+        if places[where].startswith("--") and not places[where].startswith(SET):  # the flag names the field already
             words = words.removeprefix(f"{dotted(where)}: ")
         if not where and path and _stands(alone):
             places[where] = f"{path} with these flags: "
@@ -114,13 +114,13 @@ def _stands(settings: Mapping[str, Any]) -> bool:
 
 
 def _nearest(loc: Loc, places: Places) -> Loc:
-    """The place itself, or the nearest that it lies in, of those that are known."""
+    """The location itself, or its closest ancestor in ``places``."""
     return next(loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in places)
 
 
 def _tester(name: str, local: EngineConfig) -> EngineConfig:
-    """The engine of a tester: ``local`` (that of the settings), ``module:function`` (scripted), ``MODEL@URL`` (any
-    compatible server), else a model of the catalogue or a path of weights."""
+    """The engine of a tester: ``local`` (the one in the settings), ``module:function`` (scripted), ``MODEL@URL`` (any
+    compatible server), or else a catalogue model or a path to weights."""
     if name == "local":
         return local
     model, at, url = name.partition("@")
@@ -132,8 +132,8 @@ def _tester(name: str, local: EngineConfig) -> EngineConfig:
 
 
 def with_testers(config: SweepConfig, names: str) -> SweepConfig:
-    """The settings with the testers that ``names`` lists, parted by commas. Raises ``ConfigError`` for none, and for
-    more than ``len(TESTERS)``."""
+    """The settings with the testers in ``names``, a comma-separated list. Raises ``ConfigError`` unless it names 1 to
+    ``len(TESTERS)``."""
     local = config.roles.get("tester", config.engine)
     wanted = dict.fromkeys(name.strip() for name in names.split(",") if name.strip())
     if not 1 <= len(wanted) <= len(TESTERS):
@@ -144,19 +144,19 @@ def with_testers(config: SweepConfig, names: str) -> SweepConfig:
 
 
 def exported_config(file: str) -> dict[str, Any]:
-    """What ``export best`` or a climb wrote; its ``settings`` as data. Raises ``ConfigError`` for another file, and for
-    one that was changed since."""
+    """The document that ``export best`` or a climb wrote, with its ``settings`` as data. Raises ``ConfigError`` for any
+    other file, and for one modified since its export."""
     document, _ = _read(Path(file))
     settings = document.get("settings")
     if not isinstance(settings, dict) or "sha256" not in document:
-        raise ConfigError(f"--from {file}: not a file that `hc-ray export best` wrote")
+        raise ConfigError(f"--from {file}: not a file written by `hc-ray export best`")
     if digest_of({name: value for name, value in document.items() if name != "sha256"}) != document["sha256"]:
-        raise ConfigError(f"--from {file}: changed since its export (its SHA-256 differs); change settings with --set")
+        raise ConfigError(f"--from {file}: modified since its export (SHA-256 differs); change settings with --set")
     return document | {"settings": changed({}, settings)}
 
 
 def find_config(config: str | Path) -> Path:
-    """The file itself, or a shipped one by its name (``demo``, ``demo.yaml``, ``configs/demo.yaml``)."""
+    """The path of a config file, or of a shipped one by name (``demo``, ``demo.yaml``, ``configs/demo.yaml``)."""
     path = Path(config)
     if path.is_file():
         return path
@@ -173,7 +173,7 @@ def find_config(config: str | Path) -> Path:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Places]:
-    """The file's data, and the line (from 1) of every field in it."""
+    """The file's data, and the line (from 1) of every field."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -195,7 +195,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Places]:
     try:
         _collect(node, (), places, path)
     except RecursionError:
-        raise ConfigError(f"{path}: an alias (*NAME) stands within what it names") from None
+        raise ConfigError(f"{path}: an alias (*NAME) refers to a node that contains it") from None
     return data, places
 
 

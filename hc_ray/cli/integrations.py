@@ -1,4 +1,4 @@
-"""``mcp``, ``monitor --hook``: parts of hc-ray as tools of other programs."""
+"""``mcp``, ``monitor --hook``: parts of hc-ray as tools for other programs."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def mcp(
         ),
     ] = None,
     image: Annotated[
-        str, Option("--image", help="The image of Docker sandboxes; bubblewrap has the host's own programs.")
+        str, Option("--image", help="Image for Docker sandboxes; bubblewrap uses the host's programs.")
     ] = "python:3.11-slim-bookworm",
     config: Config = None,
     tester: TestsBy = None,
@@ -42,19 +42,19 @@ def monitor(
         bool, Option("--hook", help="Read a PreToolUse event of Claude Code on stdin and answer it.")
     ] = False,
     approve: Annotated[
-        bool, Option("--approve", help="Approve what is not refused, past the user's permissions: for sandboxes.")
+        bool, Option("--approve", help="Approve what is not refused, bypassing the user's permissions. For sandboxes.")
     ] = False,
 ) -> int:
-    """Look at one action of a coding agent before it is done. The rules are those that hc-ray's own agent keeps."""
+    """Check one action of a coding agent before it runs, by the rules that hc-ray's own agent follows."""
     from hc_ray.agent.claude_hook import answer
 
     if not hook:
-        raise typer.BadParameter("name how the event is given: --hook")
+        raise typer.BadParameter("say how the event arrives: --hook")
     try:
         told = answer(sys.stdin.buffer.read() if sys.stdin else b"", approve=approve)
     except ValueError as error:
         # Not 2: to a hook that means "block this action".
-        typer.echo(f"hc-ray monitor: {error}; the action goes on unjudged", err=True)
+        typer.echo(f"hc-ray monitor: {error}; the action proceeds unchecked", err=True)
         return 1
     typer.echo(json.dumps(told))
     return 0

@@ -1,4 +1,4 @@
-"""``doctor``, ``clean``, ``ui``, ``export``: checks of this machine, removal of leftovers, and MLflow for a sweep."""
+"""``doctor``, ``clean``, ``ui``, ``export mlflow``: check this machine, remove leftovers, show a sweep in MLflow."""
 
 import contextlib
 import os
@@ -15,13 +15,11 @@ from hc_ray.reports.page import Section
 
 
 def doctor(
-    fix: Annotated[
-        bool, Option("--fix", help="Run the remedies that are commands of hc-ray, and check again.")
-    ] = False,
+    fix: Annotated[bool, Option("--fix", help="Run the remedies that are hc-ray commands, then check again.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure; exit
-    code 1 if no sweep can run here, or a remedy failed."""
+    """Check what works on this machine. Shows which resource limits are enforced and how to fix each failure. Exits
+    with 1 if no sweep can run here or a remedy failed."""
     from hc_ray.cli.app import NAME, run
     from hc_ray_actors.jobs.doctor import MODEL, examine, lacking
 
@@ -34,12 +32,12 @@ def doctor(
     if remedies:
         findings = examine()
     rows = [("ok" if one.ok else "no", one.name, one.says) for one in findings]
-    told = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
+    lines = [f"{one.name}: {one.remedy}" for one in findings if not one.ok and one.remedy]
     if not any(one.ok for one in findings if one.name.startswith(MODEL)):
-        told.append("Agents that ask a model need one here, or one of a server (--base-url URL)")
+        lines.append("Agents that use a model need one here, or one on a server (--base-url URL)")
     if lacks := lacking(findings):
-        told.append(f"For a sweep this machine lacks: {', '.join(lacks)}")
-    answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *told)
+        lines.append(f"To run a sweep, this machine lacks: {', '.join(lacks)}")
+    answer(as_json, {"findings": findings, "lacks": lacks}, Section("", ("", "check", "result"), rows), *lines)
     return 1 if lacks or failed else 0
 
 
@@ -48,24 +46,23 @@ def clean(
     images: Annotated[bool, Option("--images", help="Also remove task images and the runner's volume.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove leftovers of dead hc-ray processes. These are processes, sandboxes, containers, images, temporary
-    folders."""
+    """Remove what dead hc-ray processes left behind: processes, sandboxes, containers, images, temporary folders."""
     from hc_ray.domain.value import counted
     from hc_ray_actors.jobs.doctor import clean as remove_leftovers
 
     cleaned = remove_leftovers(images=images, dry=dry_run)
-    told = [*cleaned.removed, f"{counted(len(cleaned.removed), 'leftover')} {'found' if dry_run else 'removed'}"]
+    lines = [*cleaned.removed, f"{counted(len(cleaned.removed), 'leftover')} {'found' if dry_run else 'removed'}"]
     if cleaned.note:
-        told.append(cleaned.note)
+        lines.append(cleaned.note)
     if cleaned.kept:
-        told.append(f"{len(cleaned.kept)} cached images and volumes kept (--images removes them)")
-    answer(as_json, {"dry_run": dry_run, **cleaned.model_dump(mode="json")}, *told)
+        lines.append(f"{len(cleaned.kept)} cached images and volumes kept (--images removes them)")
+    answer(as_json, {"dry_run": dry_run, **cleaned.model_dump(mode="json")}, *lines)
 
 
 def ui(
     out: Annotated[str, Argument(help="A sweep directory, or a folder of several.")] = "runs",
     port: Annotated[
-        int, Option("--port", min=0, max=65535, help="Port on the loopback interface; 0 picks a free one.")
+        int, Option("--port", min=0, max=65535, help="Port on the loopback interface; 0 picks any free one.")
     ] = 5000,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +74,7 @@ def ui(
 
     uri, host = _store_of(out), "127.0.0.1"
     if port and not is_free(host, port):
-        raise PlatformError(f"port {port} on {host} is taken; choose another with --port (0: any)")
+        raise PlatformError(f"port {port} on {host} is in use; choose another with --port (0: any free one)")
     served = "hc_ray.stores.mlflow_tracker:served"
     command = [sys.executable, "-m", "uvicorn", "--host", host, "--port", "{port}", "--factory", served]
     variables = {
@@ -91,11 +88,11 @@ def ui(
                            start_seconds=180.0, host=host, port=port)  # fmt: skip
     try:
         url = server.start().removesuffix("/v1")
-    except EngineError as fault:  # which names its log: that stays until the next start, or ``clean``
+    except EngineError as fault:  # names its log, which stays until the next start or ``clean``
         raise PlatformError(str(fault)) from None
     try:
-        told = f"MLflow for {uri}\n{url}  (Ctrl-C stops it)"
-        answer(as_json, {"url": url, "store": uri, "pid": server.pid}, told)
+        lines = f"MLflow for {uri}\n{url}  (Ctrl-C stops it)"
+        answer(as_json, {"url": url, "store": uri, "pid": server.pid}, lines)
         server.wait()
     finally:
         server.stop()
@@ -103,7 +100,7 @@ def ui(
 
 
 def _store_of(out: str) -> str:
-    """The SQLite store of a sweep or a climb, or of the folder that they lie in."""
+    """The SQLite store of a sweep or climb, or of the folder that contains them."""
     from hc_ray.reports.report import stored_json
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.driver.results import default_tracking_uri
@@ -113,11 +110,11 @@ def _store_of(out: str) -> str:
     config = sweep.get("config") or climb.get("given")
     uri = (config or {}).get("mlflow_uri") or "none"
     if uri.startswith("http"):
-        raise OutputError(f"{out} is on the tracking server {uri}; open that address in a browser")
+        raise OutputError(f"{out} logs to the tracking server {uri}; open that address in a browser")
     if uri == "none":
         uri = default_tracking_uri(out if "://" in out or config else f"{out}/any")
     if not Path(uri.removeprefix("sqlite:///")).is_file():
-        why = "a sweep with --mlflow-uri none writes none" if config else "nor is it a sweep directory"
+        why = "a sweep with --mlflow-uri none writes none" if config else "it is not a sweep directory"
         raise OutputError(f"{out}: no MLflow store found ({why})")
     return uri
 
@@ -129,7 +126,7 @@ def export_mlflow(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the MLflow runs of a sweep or a climb from its directory. Existing runs are updated."""
+    """Export a sweep or climb to MLflow from its directory. Updates existing runs."""
     from hc_ray.domain.credentials import url_fault
     from hc_ray.reports import report
     from hc_ray.reports.climb_report import is_climb

@@ -1,4 +1,4 @@
-"""``models list|pull`` and ``engine bench``: the model catalogue, and the measurement of an engine and its model."""
+"""``models list|pull`` and ``engine bench``: the model catalogue, and measurements of an engine and its model."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from hc_ray.reports.page import Section
 
 
 def list_models(as_json: Json = False) -> None:
-    """List the models of the catalogue, and which are downloaded."""
+    """List the models in the catalogue, and which of them are downloaded."""
     from hc_ray.engines.catalogue import catalogue
 
     entries = catalogue().values()
@@ -28,7 +28,7 @@ def pull(
     name: Annotated[str | None, Argument(help="A catalogue name. Default: the default model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Download a model's weights and verify their SHA-256. Does nothing if they are present."""
+    """Download a model's weights and verify their SHA-256. Does nothing if they are already here."""
     from hc_ray.domain.config import EngineConfig
     from hc_ray.engines.catalogue import pull as fetch
 
@@ -41,15 +41,15 @@ def pull(
 def bench(
     given: Given,
     profile: Annotated[
-        bool, Option("--profile", help="Measure in which form of actions the model is best asked.")
+        bool, Option("--profile", help="Measure which form of actions works best for the model.")
     ] = False,
     save: Annotated[bool, Option("--save", help="Save the measured profile beside the model.")] = False,
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Measure an engine and its model. Finds within a minute how many parallel requests pay off (later sweeps and
-    reports on this machine use it); with --profile instead whether the model acts better by fenced blocks or native
-    tool calls."""
+    """Measure an engine and its model. Takes a minute to find how many parallel requests pay off; later sweeps and
+    reports on this machine use the result. With --profile, measures instead whether the model acts better with fenced
+    blocks or native tool calls."""
     from hc_ray.reports.terminal import say
 
     settings = config_from(None, given, sets=set_)
@@ -61,7 +61,7 @@ def bench(
 
 
 def _forms(measured: dict[str, Any]) -> Iterator[Section | str]:
-    numbers = ("answers", "readable", "right", "tokens per right one")
+    numbers = ("answers", "readable", "correct", "tokens per correct one")
     rows = [
         (one["form"], one["answers"], one["read"], one["right"],
          f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-")
@@ -71,8 +71,8 @@ def _forms(measured: dict[str, Any]) -> Iterator[Section | str]:
     for key, found in measured["differences"].items():
         if found["delta"] is not None:
             span = f"{found['delta']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f}, p {found['p']:.2f})"
-            yield f"# {key}: share of right ones, the other form against the default: {span}"
-    yield "# for a profile's `settings`, or as --set KEY=VALUE:"
+            yield f"# {key}: share of correct answers, the other form minus the default: {span}"
+    yield "# for a profile's `settings`, or for --set KEY=VALUE:"
     yield from (f"{key}: {value}" for key, value in measured["settings"].items())
     if measured["saved"]:
         yield f"saved: {measured['saved']}"

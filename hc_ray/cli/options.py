@@ -1,4 +1,4 @@
-"""The flags that several verbs share, and how they become a config. Names follow Harbor's."""
+"""The flags that several verbs share, and how they become a config. Names follow Harbor."""
 
 import inspect
 import json
@@ -26,11 +26,11 @@ Address = Annotated[
     str | None,
     Option(
         "--address",
-        help="A running Ray cluster: host:port, auto for this machine's, or local for a Ray of this run's own.",
+        help="A running Ray cluster: host:port, auto for this machine's, or local for a private Ray.",
     ),
 ]
 WaitNodes = Annotated[
-    str | None, Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up.")
+    str | None, Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until N nodes of the cluster are up.")
 ]
 Set = Annotated[
     list[str] | None,
@@ -45,7 +45,7 @@ TestsBy = Annotated[
     ),
 ]
 Given = dict[str, Any]
-"""Shared flag → what was given for it; None for nothing."""
+"""Shared flag → its value; None if it was not given."""
 
 
 class Shared(NamedTuple):
@@ -72,13 +72,13 @@ SHARED = {
     "--out": Shared("out", "The sweep directory: a path, or a URI such as s3://... Default: a new one below runs/.",
                     short="-o"),
     "--sandbox": Shared("sandbox", "Sandbox backend: auto (the default), docker or bwrap."),
-    "--network": Shared("network", "Network policy. mention (default): a network only where task.toml declares one; "
+    "--network": Shared("network", "Network policy. mention (default): a network only if task.toml declares one; "
                         "task: Harbor's default."),
     "--grading": Shared("grading", "Grading mode. isolated (default): a fresh sandbox, unless a task asks otherwise; "
                         "shared: the candidate's own."),
     "--mlflow-uri": Shared("mlflow_uri", "An MLflow tracking server, or none. Default: SQLite beside the sweep "
                            "directory."),
-    "--budget-tokens": Shared("budget.tokens", "Token budget of a trial, prompt and completion tokens together. "
+    "--budget-tokens": Shared("budget.tokens", "Token budget per trial, prompt plus completion tokens. "
                               "Default: the model's.", int),
     "--timeout-multiplier": Shared("budget.timeout_multiplier", "Multiply each task's time limit.", float),
     "--engine": Shared("engine.kind", "Inference engine: embedded, openai, server, anthropic or scripted."),
@@ -99,7 +99,7 @@ Verb = Callable[..., int | None]
 
 
 def takes(*names: str) -> Callable[[Verb], Verb]:
-    """Gives a verb shared flags, in the place of its parameter ``given``, which gets what was given for them."""
+    """Decorate a verb with shared flags, which replace its parameter ``given`` and arrive in it, by name."""
 
     def parameter(name: str) -> inspect.Parameter:
         flag = SHARED[name]
@@ -128,15 +128,15 @@ def _word(name: str) -> str:
 
 
 _OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", "split", "configs", "grid"}
-"""Fields that ``run`` decides itself."""
+"""Fields that ``run`` sets itself."""
 
 
 def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
-    """The ``--set`` of ``run``. Raises ``ConfigError`` for a field that ``run`` decides itself."""
+    """Check the ``--set`` of ``run``. Raises ``ConfigError`` for a field that ``run`` sets itself."""
     for key in (text.partition("=")[0].strip() for text in texts):
         if key.partition(".")[0] in _OF_RUN:
-            raise ConfigError(f"--set {key}: `run` runs one trial, of the task, agent and seed that -p, -a and --seed "
-                              "name; for more use `sweep`")  # fmt: skip
+            raise ConfigError(f"--set {key}: `run` runs one trial, with the task, agent and seed given by -p, -a and "
+                              "--seed; for more, use `sweep`")  # fmt: skip
     return texts
 
 
@@ -148,8 +148,8 @@ def config_from(
     sets: Sequence[str] | None = None,
     tester: str | None = None,
 ) -> "SweepConfig":
-    """The settings of a run: defaults, then ``base`` (those of an earlier start) or the file, then the flags that were
-    given, then ``sets``, each ``KEY=VALUE``, then the models of ``--tester``. Raises ``UserError``."""
+    """The settings of a run: defaults, then ``base`` (settings of an earlier run) or the file, then the given flags,
+    then ``sets`` (each ``KEY=VALUE``), then the models of ``--tester``. Raises ``UserError``."""
     from hc_ray.cli.config_loader import Flag, load_config, setting, with_testers
 
     given = dict(given)
@@ -169,7 +169,7 @@ def config_from(
 
 
 def _only_model(config: "SweepConfig") -> str:
-    """The model of a server that holds just one. Raises ``ConfigError`` where the choice is the user's."""
+    """The model of a server that serves only one. Raises ``ConfigError`` if the user must choose."""
     import asyncio
 
     from hc_ray.engines.http import HttpModel
@@ -194,7 +194,7 @@ def _only_model(config: "SweepConfig") -> str:
 
 
 def answer(as_json: bool, found: Any, *told: str | Section) -> None:
-    """What a verb found: as the one JSON object of a command, or as the sentences and tables that tell it."""
+    """Print a verb's result: ``found`` as one JSON object, or the sentences and tables in ``told``."""
     if as_json:
         return print_json(found)
     from hc_ray.reports.terminal import say, tell
@@ -204,7 +204,7 @@ def answer(as_json: bool, found: Any, *told: str | Section) -> None:
 
 
 def print_json(found: Any) -> None:
-    """The one JSON object of a command."""
+    """Print the one JSON object of a command."""
     data = {"schema_version": 1, **found} if isinstance(found, dict) else found
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
 
@@ -216,12 +216,12 @@ def _plain(value: Any) -> Any:
 
 
 def words_beside(as_json: bool) -> AbstractContextManager[Any]:
-    """What is printed meanwhile is for people: on stderr where stdout belongs to the JSON object."""
+    """Send text for people to stderr while stdout is reserved for the JSON object."""
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
 def sweep_store(out: str) -> "SweepStore":
-    """The store of a sweep directory. Raises ``OutputError`` where there is no sweep."""
+    """The store of a sweep directory. Raises ``OutputError`` if ``out`` is not one."""
     from hc_ray.stores.sweep_directory import sweep_at
 
     return sweep_at(out)

@@ -1,4 +1,4 @@
-"""``report``, ``status``: the results of a sweep, finished or not."""
+"""``report``, ``status``, ``export harbor``: the results of a sweep, finished or not."""
 
 from typing import Annotated, Any
 
@@ -36,7 +36,7 @@ def report(
     """Print the report of a sweep, of several, or of a climb. Also writes report.json and report.html."""
     if replay is not None:
         if write:
-            raise ConfigError("--replay writes no report: leave out -o, or take its figures from --json")
+            raise ConfigError("--replay writes no report: omit -o, or use --json for its figures")
         return _replay(out, replay, as_json=as_json)
     from hc_ray.reports import report as reports
     from hc_ray.reports.audit_section import AUDIT_FILE
@@ -49,13 +49,13 @@ def report(
 
     climbs = [name for name in out if is_climb(SweepStore(name))]
     if climbs and len(out) > 1:
-        raise ConfigError(f"{climbs[0]} is a climb, which has a report of its own; name it alone")
+        raise ConfigError(f"{climbs[0]} is a climb and has its own report; name it alone")
     stores = {name: sweep_store(name) for name in out if name not in climbs}
     if climbs:
         summary = summarise_climb(SweepStore(out[0]), lambda folder: SweepStore(f"{out[0]}/{folder}"))
     elif len(out) == 1:
         store = stores[out[0]]
-        # Of a sweep whose candidates no audit has graded there is nothing to replay.
+        # Without an audit, no candidate is graded and there is nothing to replay.
         summary = reports.summarise(store) | {"replay": replayed(store, None) if store.exists(AUDIT_FILE) else None}
     else:
         summary = reports.summarise_several(stores)
@@ -67,7 +67,7 @@ def report(
             tell(*climb_sections(summary))
         else:
             tell(*report_sections(summary, out=out[0] if len(out) == 1 else "OUT"))
-    finally:  # who reads only the first lines of it closes the pipe
+    finally:  # printing fails if the reader closes the pipe
         if write:
             reports.leave(SweepStore(write), summary, climb_html if climbs else reports.html)
     if write and not as_json:
@@ -75,7 +75,7 @@ def report(
 
 
 def _replay(out: list[str], named: str, *, as_json: bool) -> None:
-    """``report --replay``: prints, and writes nothing."""
+    """``report --replay``: prints its result and writes no file."""
     from hc_ray.domain.config import OWN
     from hc_ray.machine.own_code import keep, selector_of
     from hc_ray.reports.replay.pools import SELECTORS
@@ -85,7 +85,7 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> None:
         raise ConfigError(f"--replay {named}: unknown selector; allowed: {', '.join(SELECTORS)}, all")
     selector: Any = keep(named, selector_of) if own else None if named == "all" else named
     if len(out) > 1:
-        raise ConfigError("--replay reads one sweep directory; name only one")
+        raise ConfigError("--replay takes one sweep directory; name only one")
     from hc_ray.reports.replay.figures import replay
     from hc_ray.reports.replay.text import replay_sections
 
@@ -94,7 +94,7 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> None:
 
 
 def status(out: Out, as_json: Json = False) -> None:
-    """Show the progress of a sweep, running or not."""
+    """Show the progress of a sweep, even while it runs."""
     from hc_ray.cli.text import tell_status
     from hc_ray.reports.status import status_of
 
@@ -107,7 +107,7 @@ def export_harbor(
     to: Annotated[str, Option("--to", metavar="DIR", help="Harbor's folder of jobs.")] = "jobs",
     as_json: Json = False,
 ) -> None:
-    """Write a sweep as a job of Harbor's, for `harbor view DIR`. Of the grading it holds the verdicts alone."""
+    """Export a sweep as a Harbor job, for `harbor view DIR`. Of the grading, it contains only the verdicts."""
     from pathlib import Path
 
     from hc_ray.reports.harbor_job import job_files
@@ -116,7 +116,7 @@ def export_harbor(
     folder = Path(to, name)
     files = job_files(sweep_store(out), name)
     if folder.exists():
-        raise OutputError(f"{folder} is there already; remove it, or name another folder with --to")
+        raise OutputError(f"{folder} already exists; remove it, or choose another folder with --to")
     try:
         for path, data in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -124,5 +124,5 @@ def export_harbor(
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror}") from None
     trials = sum(path.endswith("/result.json") for path in files)
-    told = f"{folder}: {trials} trials. To look at them: harbor view {to}"
+    told = f"Wrote {trials} trials to {folder}. To view them: harbor view {to}"
     answer(as_json, {"job": str(folder), "trials": trials}, told)

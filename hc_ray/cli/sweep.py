@@ -39,10 +39,10 @@ def sweep(
         str | None, Argument(help="A YAML config file, or the name of a shipped one. Default: demo.")
     ] = None,
     from_: Annotated[
-        str | None, Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
+        str | None, Option("--from", metavar="FILE", help="Start from a config written by `export best`.")
     ] = None,
     set_: Set = None,
-    resume: Annotated[bool, Option("--resume", help="Continue the sweep in -o OUT: run only missing trials.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the sweep in -o OUT: run its missing trials.")] = False,
     dry_run: DryRun = False,
     max_trials: Annotated[int | None, Option("--max-trials", min=1, help="Stop after this many trials.")] = None,
     sleep: Annotated[float, Option("--sleep", min=0, help="Seconds to wait before each trial starts.")] = 0.0,
@@ -58,18 +58,18 @@ def sweep(
         return stored_config(out).model_dump(mode="json", exclude_unset=True)
 
     if from_ is not None and config is not None:
-        raise ConfigError(f"--from {from_}: give it or the config file {config}, not both")
+        raise ConfigError(f"--from {from_}: use it or the config file {config}, not both")
     from hc_ray.cli.config_loader import exported_config
 
     start = exported_config(from_) if from_ is not None else {}
     settings = _settings(config, given, set_, resume=resume, stored=stored, default="demo", base=start.get("settings"))
     if settings.search == "climb":
         if max_trials is not None or sleep:
-            raise ConfigError("search: climb: a climb takes no --max-trials and no --sleep; climb.tokens bounds it")
+            raise ConfigError("search: climb: --max-trials and --sleep do not apply to a climb; climb.tokens bounds it")
         return _climb(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
                       wait_nodes=wait_nodes)  # fmt: skip
     if settings.climb is not None:
-        raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
+        raise ConfigError("climb: these settings also need `search: climb` (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps
     from hc_ray_actors.driver.nodes import joined
 
@@ -111,11 +111,11 @@ def _settings(
     default: str,
     base: Mapping[str, Any] | None = None,
 ) -> "SweepConfig":
-    """The settings of the file, or of an exported one (``base``), under the flags. Where neither a file nor a dataset
-    is named, a resume takes its own, as they are ``stored``, and a new start those of the shipped file ``default``,
-    whatever is called so in the folder that it is started from."""
+    """The settings of the config file, or of an exported one (``base``), overridden by the flags. With neither a file
+    nor a dataset, a resumed run uses its ``stored`` settings and a new one the shipped config ``default``, even if the
+    current directory has a file of that name."""
     if resume and flags["--out"] is None and config is None:
-        raise ConfigError("--resume needs -o OUT, the folder of what is to be continued")
+        raise ConfigError("--resume needs -o OUT, the folder to continue")
     if config is None and flags["--path"] is None and base is None:
         base = stored(flags["--out"]) if resume else None
         config = None if resume else str(configs_dir() / f"{default}.yaml")
@@ -123,8 +123,8 @@ def _settings(
 
 
 def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
-    """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
-    exit code."""
+    """Print the result of a sweep as tables or as JSON, and return the exit code. ``begun``: trials that started but
+    did not finish."""
     from hc_ray.domain.value import counted
     from hc_ray.reports.sweep_page import result_sections
     from hc_ray.reports.terminal import say, tell
@@ -138,9 +138,9 @@ def _finish(ended: Any, *, planned: int, begun: int, as_json: bool) -> int:
             say(f"\n{ended.out}  (hc-ray report, hc-ray show {out}/TRIAL, hc-ray ui {out})", style="dim")
         if ended.interrupted or ended.stopped:
             left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
-            again = f" ({begun} of them had begun and will start again)" if begun else ""
-            ended_so = "interrupted" if ended.interrupted else "stopped"
-            say(f"{ended_so}: {left}{again}; to continue: hc-ray sweep --resume -o {out}", style="yellow")
+            again = f" ({begun} of them had started and will start over)" if begun else ""
+            how = "interrupted" if ended.interrupted else "stopped"
+            say(f"{how}: {left}{again}; to continue: hc-ray sweep --resume -o {out}", style="yellow")
     if as_json:
         print_json(ended.model_dump(mode="json"))
     return 130 if ended.interrupted else 3 if ended.unscored or ended.stopped else 0
@@ -158,7 +158,7 @@ def climb(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int | None:
-    """Improve the settings of hc step by step. Changes are proposed, raced on dev tasks and accepted or reverted."""
+    """Improve the settings of hc step by step. Proposes changes, races them on dev tasks, accepts or reverts them."""
     from hc_ray_actors.jobs.climb import stored_settings
 
     settings = _settings(config, given, set_, resume=resume, stored=stored_settings, default="climb")
@@ -176,7 +176,7 @@ def _climb(
     address: str | None,
     wait_nodes: str | None,
 ) -> int | None:
-    """A climb that begins at some settings, told as it goes on. Returns the exit code."""
+    """Run a climb from these settings, reporting as it goes. Returns the exit code."""
     from hc_ray.cli.text import tell_climb_plan
     from hc_ray.domain.value import counted
     from hc_ray.reports.climb_page import climb_sections
@@ -189,7 +189,7 @@ def _climb(
     if resume and settings.out is None:
         raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
 
-    def heard(record: Any) -> None:
+    def report_record(record: Any) -> None:
         proposal, decision = record.proposal, record.decision
         what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
         what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
@@ -208,7 +208,7 @@ def _climb(
         forgo_pandas()
         try:
             summary = None if dry_run else job.run(
-                plan, watch=watch, waiting=waiting, tell=heard,
+                plan, watch=watch, waiting=waiting, tell=report_record,
                 note=lambda text: say(f"note: {text}", style="yellow"), cluster=cluster, address=address,
             )  # fmt: skip
         except KeyboardInterrupt:

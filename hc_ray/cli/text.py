@@ -1,4 +1,4 @@
-"""The tables and sentences that the verbs print for people. Numbers come ready from the report and the plan."""
+"""The tables and sentences that the verbs print. All numbers come from the report and the plan."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,13 +15,13 @@ from hc_ray.reports.terminal import NODE_COLUMNS, say, tell
 
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
             "place", "nodes", "notes", "config"}  # fmt: skip
-"""What ``plan_data`` tells of a plan as it is."""
+"""The fields of a plan that ``plan_data`` copies."""
 ROLES = {"solver": "model", "meta": "meta-reasoner"}
-"""What a climb's plan calls them."""
+"""Role → its name in a climb's plan, where the two differ."""
 
 
 def plan_data(plan: Any) -> dict[str, Any]:
-    """``sweep --dry-run --json``."""
+    """The data of ``sweep --dry-run --json``."""
     return {
         "schema_version": 1,
         **plan.model_dump(mode="json", include=_PLANNED),
@@ -38,7 +38,7 @@ def plan_data(plan: Any) -> dict[str, Any]:
 
 
 def tell_plan(plan: Any, *, whole: bool = False) -> None:
-    """The plan of a sweep. ``whole`` lists every task."""
+    """Print the plan of a sweep. ``whole`` lists every task."""
     config = plan.config
     agents = ", ".join(config.agents)
     asks_model = set(config.agents) - {"oracle", "nop"}
@@ -67,7 +67,7 @@ def tell_plan(plan: Any, *, whole: bool = False) -> None:
 
 
 def tell_climb_plan(plan: Any, *, whole: bool = False) -> None:
-    """What a climb declares, whom it asks and where it runs. ``whole`` lists every task."""
+    """Print the plan of a climb: its terms, models and machines. ``whole`` lists every task."""
     sweep = plan.sweep
     config = sweep.config
     engines = {"solver": config.engine, "meta": config.engine, **config.roles}
@@ -90,23 +90,23 @@ def _climb_cost(cost: Sequence[tuple[int, float]] | None) -> str:
     if cost is None:
         return "time not yet known"
     race, confirmation, whole = (f"about {clock(seconds)} ({tokens:,} tokens)" for tokens, seconds in cost)
-    return f"at most {race} a generation, {confirmation} more to confirm one change, {whole} in all"
+    return f"at most {race} per generation, {confirmation} more to confirm a change, {whole} in all"
 
 
 def _climbed(known: Sequence[Any]) -> str:
-    """How far a climb is, by its records."""
+    """A climb's progress so far, from its records."""
     open_ = {one.proposal.generation for one in known if one.decision is None}
     done = {one.proposal.generation for one in known} - open_
     spent = max((one.decision.tokens for one in known if one.decision), default=0)
     changes = [change_of(one.proposal.model_dump(mode="json"), most=40) for one in known
                if one.accepted and one.proposal.knob]  # fmt: skip
-    under_way = "; another is under way" if open_ else ""
+    under_way = "; another is in progress" if open_ else ""
     return (f"{counted(len(done), 'generation')} ({spent:,} tokens), accepted: {', '.join(changes) or 'no change'}"
             f"{under_way}")  # fmt: skip
 
 
 def _first(rows: Sequence[Sequence[str]], count: int, columns: Sequence[str]) -> Section:
-    """Some of so many rows."""
+    """A table of the first rows, and how many of ``count`` it leaves out."""
     more = [f"and {count - len(rows)} more (-v lists them)"] if count > len(rows) else []
     return Section("", columns, rows, after=more)
 
@@ -145,7 +145,7 @@ def _cost(plan: Any) -> str:
         return f"{tokens}; time not yet known"
     end = datetime.now().astimezone() + timedelta(seconds=plan.estimated_seconds)
     bound = " if all are used" if plan.estimated_tokens else ""
-    return f"{tokens}; about {clock(plan.estimated_seconds)}{bound}, until {end:%H:%M}"
+    return f"{tokens}; about {clock(plan.estimated_seconds)}{bound}, ending at {end:%H:%M}"
 
 
 def _effect(plan: Any) -> str:
@@ -159,7 +159,7 @@ def _effect(plan: Any) -> str:
 
 
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
-    """The result of ``run``, its sandbox, and the command that explains it. ``sweep``: the ``sweep.json`` beside it."""
+    """Print the result of ``run``, its sandbox, and the command that explains it. ``sweep``: its ``sweep.json``."""
     metadata = result["agent_result"]["metadata"]
     rewards = (result.get("verifier_result") or {}).get("rewards")
     verdict = VERDICTS[None if rewards is None else rewards.get("reward") == 1.0]
@@ -174,7 +174,7 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     tell(Section("", ("", ""), rows))
     if "out" in result:
         place = quote(f"{result['out']}/{result['trial_name']}")
-        say(f"To see how it went: hc-ray show {place}", style="dim")
+        say(f"For details: hc-ray show {place}", style="dim")
 
 
 def tell_status(found: Mapping[str, Any]) -> None:

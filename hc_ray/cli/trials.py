@@ -1,5 +1,5 @@
-"""``show``, ``testgen``, ``regrade``, ``unseal``, ``audit``: one trial or suite explained, stored submissions graded
-again, the verifier's output of a dev trial, and the true quality of a sweep's self-tests."""
+"""``show``, ``testgen``, ``regrade``, ``unseal``, ``audit``: explain a trial, generate a suite, grade submissions
+again, show a dev trial's verifier output, measure the true quality of a sweep's self-tests."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.reports.page import VERDICTS, Section
 
 TRIALS = 200
-"""Of a sweep, as far as they are listed to who does not ask for all."""
+"""The most trials that ``show`` lists without ``-v``."""
 
 
 def show(
@@ -31,8 +31,8 @@ def show(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Explain one trial. Prints instruction, self-tests, pass matrix, candidates, and why one of them was submitted;
-    -v shows long texts and lists whole, and adds every prompt."""
+    """Explain one trial. Prints the instruction, the self-tests, the pass matrix, the candidates, and why one of them
+    was submitted; -v does not shorten texts and lists, and adds every prompt."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.reports.report import rows_of
     from hc_ray.stores.sweep_directory import SweepStore
@@ -51,7 +51,7 @@ def show(
 
 
 def _listed(rows: list[dict[str, Any]], most: int) -> Section:
-    """The trials that one can ask for, at most so many."""
+    """A table of finished trials, at most ``most``."""
     told = [
         (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
          "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
@@ -65,7 +65,7 @@ def _listed(rows: list[dict[str, Any]], most: int) -> Section:
 
 
 def _place(trial: str) -> tuple[str, str]:
-    """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
+    """Split ``OUT/TRIAL`` or ``OUT/trials/TRIAL`` into (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
     from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 
     whole = trial.rstrip("/")
@@ -75,8 +75,8 @@ def _place(trial: str) -> tuple[str, str]:
     out = out.removesuffix("/trials") or "."
     if not SweepStore(out).exists("sweep.json"):
         if SweepStore(whole).exists("settings.json"):
-            sweep_at(whole)  # says that it is a climb
-        raise OutputError(f"{trial}: neither it nor {out} is a sweep directory; give OUT or OUT/TRIAL")
+            sweep_at(whole)  # raises, saying that it is a climb
+        raise OutputError(f"{trial}: neither this nor {out} is a sweep directory; expected OUT or OUT/TRIAL")
     return out, name
 
 
@@ -88,7 +88,7 @@ def testgen(
     tester: TestsBy = None,
     as_json: Json = False,
 ) -> None:
-    """Generate self-tests from a task's instruction alone. Shows which tests the gate admits, and why."""
+    """Generate self-tests from a task's instruction alone. Shows which tests the gate admits or drops, and why."""
     settings = config_from(config, given, tester=tester)
     from hc_ray_actors.jobs.single import make_suite
 
@@ -122,15 +122,15 @@ def regrade(out: Out, as_json: Json = False) -> int:
 
 
 def unseal(trial: Annotated[str, Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> None:
-    """Show the verifier's output for a dev trial. Prints verdict, rewards and test output, of an oracle's trial what
-    the reference printed, too; each look is logged."""
+    """Show the verifier's output for a dev trial. Prints the verdict, the rewards and the test output, and for the
+    oracle also the reference solution's output; every look is logged."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs.regrade import unseal as look
 
     out, name = _place(trial)
     if not name:
-        raise OutputError(f"{trial}: unseal needs one trial, OUT/TRIAL; hc-ray show {trial} lists them")
+        raise OutputError(f"{trial}: name one trial, OUT/TRIAL; hc-ray show {trial} lists them")
     kept = look(out, shows.find_trial(SweepStore(out), name))
     verdict, solution = kept["verdict"], kept["solution"].rstrip()
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
@@ -152,7 +152,7 @@ def audit(
         bool,
         Option(
             "--self-tests/--no-self-tests",
-            help="Audit the self-tests too. --no-self-tests only grades the candidates, which is fast.",
+            help="Also audit the self-tests. --no-self-tests only grades the candidates, which is fast.",
         ),
     ] = True,
     split: Annotated[
@@ -160,7 +160,7 @@ def audit(
     ] = "dev",
     as_json: Json = False,
 ) -> int:
-    """Measure a sweep's self-tests against the hidden tests. Also grades every candidate. Writes audit.json."""
+    """Measure a sweep's self-tests against the hidden tests. Also grades every candidate; writes audit.json."""
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
     from hc_ray.reports.audit_section import quality_section
@@ -171,7 +171,7 @@ def audit(
         prepared = auditing.prepare(out, self_tests=self_tests, split=split)
         if prepared.tests_changed:
             changed = (
-                "The hidden tests changed since this sweep: the audit uses the new ones, its verdicts the old ones."
+                "The hidden tests changed since this sweep: its verdicts rest on the old ones, the audit on the new."
             )
             say(changed, style="yellow")
         summary, _ = auditing.run(prepared, told=lambda line: say(line, style="dim"))

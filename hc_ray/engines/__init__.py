@@ -1,2 +1,2 @@
-"""WALL. Models made real: servers that speak the OpenAI protocol, the embedded engine, scripted answers; the catalogue
-of models with their weights. May import ``machine`` and ``domain``."""
+"""WALL. The adapters for models: servers with the OpenAI protocol or Anthropic's API, the embedded engine, scripted
+answers; and the catalogue of models with their weights. May import ``machine`` and ``domain``."""

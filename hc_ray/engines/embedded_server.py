@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> None:
     import xllamacpp
 
     server = xllamacpp.Server(_parameters(options))  # noqa: F841 - it serves as long as it is held
-    while True:  # the engine's own threads serve; this one only keeps the process
+    while True:  # the engine's own threads serve; this one keeps the process alive
         time.sleep(3600)
 
 
@@ -39,11 +39,11 @@ def _parameters(options: argparse.Namespace) -> Any:
         parameters.api_keys = [key]
     parameters.port = options.port
     parameters.n_parallel = options.parallel
-    # llama.cpp divides the context among its slots unless the cache is unified; divided, no slot can starve another.
+    # llama.cpp divides the context among its slots unless the cache is unified. Divided, no slot can starve another.
     parameters.n_ctx = options.context_tokens * options.parallel
     parameters.kv_unified = False
     parameters.cont_batching = True
-    # A prompt cache makes an answer depend on what was asked before: same seed, same text needs it off.
+    # With a prompt cache, answers depend on earlier requests; equal seeds must give equal answers.
     parameters.cache_prompt = False
     parameters.cache_ram_mib = 0
     parameters.cache_idle_slots = False

@@ -1,5 +1,5 @@
-"""A model behind an OpenAI-compatible server (llama-server, vLLM, SGLang, Ollama, the embedded engine): the only module
-that speaks HTTP to an engine. One model may lie on several servers (``Spread``)."""
+"""Models on OpenAI-compatible servers (llama-server, vLLM, SGLang, Ollama, the embedded engine). The only module that
+imports httpx. One model may be on several servers (``Spread``)."""
 
 import asyncio
 import contextlib
@@ -34,20 +34,20 @@ WATCHED = [
         if (number := getattr(socket, name, None)) is not None
     ),
 ]
-"""A machine that loses its power, or its network, says nothing: whoever waits there for an answer is to learn of it
-within 40 s, not when the request's own time is over."""
+"""TCP keep-alive: a request to a machine that lost its power or network fails within 40 s, instead of at its own
+timeout."""
 
 
 class Clients:
-    """As many HTTP clients as keep their pools small. For each request httpcore looks at all connections of a pool,
-    several times: with 128 of them that is 18 ms of processor time a request, and 60 requests a second at most."""
+    """Several HTTP clients with small pools. For each request, httpcore scans all connections of a pool several times:
+    with 128 of them this costs 18 ms of CPU per request and allows at most 60 requests per second."""
 
     def __init__(self, connections: int, **settings: Any) -> None:
-        """``connections`` of all clients together, at least; ``settings`` are those of ``httpx.AsyncClient``."""
+        """``connections``: minimum of all clients together; ``settings``: arguments of ``httpx.AsyncClient``."""
         count = -(-connections // POOL)
         limits = httpx.Limits(max_connections=POOL, max_keepalive_connections=POOL)
         trusted = httpx.create_ssl_context(trust_env=settings["trust_env"])
-        # httpx looks for proxies only where it makes the transport itself.
+        # httpx uses proxies from the environment only if it creates the transport itself.
         proxies = settings["trust_env"] and urllib.request.getproxies()
 
         def transport() -> httpx.AsyncHTTPTransport | None:
@@ -60,8 +60,8 @@ class Clients:
         self._free = asyncio.Semaphore(count * POOL)
 
     async def request(self, method: str, url: str, **more: Any) -> httpx.Response:
-        """As ``httpx.AsyncClient.request``, by the client with the fewest requests under way; none waits in a client's
-        queue while another has a free connection."""
+        """Like ``httpx.AsyncClient.request``, by the client with the fewest running requests, so that none is queued
+        while another client has a free connection."""
         async with self._free:
             at = min(range(len(self._clients)), key=self._busy.__getitem__)
             self._busy[at] += 1
@@ -81,9 +81,9 @@ class HttpModel(RemoteModel[Clients]):
     plain_sampling = sampling_fields(Sampling())
 
     async def complete(self, prompt: Prompt, slot: int | None = None) -> Completion:
-        """Answer one prompt. A prompt that does not fit the model's context is no failure of the server: it is answered
-        with an empty text and ``finish_reason='context'``. ``slot``: where a llama.cpp server is to compute it, which
-        waits where that one is busy; None leaves it the choice. Raises ``EngineError`` when the server fails."""
+        """Answer one prompt. A prompt that exceeds the model's context is not a server failure: its answer is an empty
+        text with ``finish_reason='context'``. ``slot``: the slot of a llama.cpp server, for which the request waits if
+        it is busy; None lets the server choose. Raises ``EngineError`` if the server fails."""
         if SCHEMA_FIELD in self._refused:
             prompt = prompt.model_copy(update={"schema_": None})
         endpoint, body = request_of(prompt, self.model, self._sampling)
@@ -110,8 +110,8 @@ class HttpModel(RemoteModel[Clients]):
             return None
 
     async def models(self) -> dict[str, int | None]:
-        """Name of each model that the server lists → tokens of context, where it says them, as vLLM and SGLang do.
-        Raises ``EngineError`` when it cannot be reached, or refuses the key."""
+        """Name of each model that the server lists → its context in tokens, if listed, as vLLM and SGLang do. Raises
+        ``EngineError`` if the server cannot be reached or refuses the key."""
         answer = await self._send("GET", f"{self._base_url}/models", None)
         if answer.status_code in (401, 403):
             raise self._failure(answer)
@@ -121,16 +121,16 @@ class HttpModel(RemoteModel[Clients]):
         return {}
 
     async def context(self) -> int | None:
-        """Tokens of context that a llama.cpp server says to have at ``/props``; None where it says none."""
-        # What has no such page says so as it likes.
+        """The context in tokens that a llama.cpp server reports at ``/props``; None if it does not."""
+        # Servers without this page answer in various ways.
         with contextlib.suppress(ValueError, KeyError, TypeError, EngineError):
             props = await self._send("GET", f"{_root(self._base_url)}/props", None)
             return int(props.json()["default_generation_settings"]["n_ctx"])
         return None
 
     async def attempt(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any] | str:
-        """The answer to a body as it stands, or in one line what came instead; of a server that refuses it its status
-        (``HTTP 400``) and its words. Raises ``EngineError`` when it refuses the key."""
+        """The answer to a request body, or one line about the failure; for a refusal, the status (``HTTP 400``) and
+        message. Raises ``EngineError`` if the server refuses the key."""
         try:
             answer = await self._post(f"{self._base_url}/{endpoint}", body)
         except EngineError as error:
@@ -155,7 +155,7 @@ class HttpModel(RemoteModel[Clients]):
         return await self._send("POST", url, body)
 
     async def _send(self, method: str, url: str, body: dict[str, Any] | None) -> httpx.Response:
-        """One request with retries on connection errors, 429 and 5xx. Raises ``EngineError`` when they are used up."""
+        """Send a request with retries on connection errors, 429 and 5xx. Raises ``EngineError`` when none are left."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         headers = {} if body is None else {"content-type": "application/json"}
 
@@ -202,25 +202,26 @@ def _root(base_url: str) -> str:
 
 
 class Seats:
-    """What an engine's servers have in hand, for all in this process who ask them.
+    """Counts the running requests of an engine's servers, for all users in this process.
 
-    llama.cpp computes in one batch what lies in neighbouring slots, and left to itself it takes the slot that was free
-    for longest: with a quarter to a half of the slots busy, neighbours get a fifth more tokens a second
-    (docs/results.md). So the lowest free slot is named; a request waits for the slot that it names, be others free."""
+    llama.cpp batches neighbouring slots, but by default assigns the slot that was free the longest. With a quarter to a
+    half of the slots busy, neighbouring slots give a fifth more tokens per second (docs/results.md). So each request
+    names the lowest free slot, and waits for it even if others are free."""
 
     def __init__(self, servers: int, slots: int = 0) -> None:
-        """``slots``: how many each server has; 0 where others ask these servers too, and none can be named."""
+        """``slots``: number per server; 0 if others use these servers too, so that no slot can be named."""
         self._slots = slots
         self._taken: list[set[int]] = [set() for _ in range(servers)]
 
     @contextlib.contextmanager
     def one(self) -> Iterator[tuple[int, int | None]]:
-        """A place for one request: the server that has the fewest in hand, the first of equals, and a slot there."""
+        """Reserve a place for a request: the first of the servers with the fewest running requests, and a slot
+        there."""
         index = min(range(len(self._taken)), key=lambda server: len(self._taken[server]))
         taken = self._taken[index]
         number = next(number for number in itertools.count() if number not in taken)
         taken.add(number)
-        # One that had no slot of its own sits in one that seems free.
+        # A request without a named slot occupies one that seems free.
         slot = number if max(taken) < self._slots else None
         try:
             yield index, slot
@@ -229,7 +230,7 @@ class Seats:
 
 
 class Spread:
-    """``ports.Model``: each prompt goes to the server with the fewest in hand. All of them hold the same weights."""
+    """``ports.Model`` over servers with the same weights: a prompt goes to the one with the fewest running requests."""
 
     def __init__(self, servers: Sequence[HttpModel], seats: Seats) -> None:
         self._servers, self._seats = list(servers), seats

@@ -1,10 +1,10 @@
-"""The parent of one inference server, run as a file: ``launcher.py COMMAND …``. It lives in a process group with the
-server and all that the server starts, and none of them outlives whoever started the launcher.
+"""The parent of one inference server, run as a file: ``launcher.py COMMAND …``. It shares a process group with the
+server and all that the server starts, and none of them outlives the process that started the launcher.
 
-It ends them when its standard input closes, when its own parent is gone, or when the server ends. A parent-death signal
-is not used for the launcher: the kernel ties it to the *thread* that started the child, and an actor's worker thread
-may end long before the actor does. The launcher itself has one thread, and gives one to the server: a worker of Ray
-whose raylet died kills its children, which is the launcher alone."""
+It ends them when its stdin closes, when its own parent is gone, or when the server ends. The launcher cannot use a
+parent-death signal: the kernel ties that to the *thread* that started the child, and an actor's worker thread may end
+long before the actor does. The launcher has a single thread, so it can set one for the server: a Ray worker whose
+raylet died kills its children, that is, only the launcher."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ import time
 
 LOOK_SECONDS = 0.2
 GRACE_SECONDS = 4.0
-"""What a server gets to end by itself, and a container to be stopped by its client."""
+"""Seconds for a server to exit by itself, and for a client to stop its container."""
 
 
 def main(command: list[str]) -> None:
@@ -38,7 +38,7 @@ def main(command: list[str]) -> None:
     while server.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(0, signal.SIGKILL)  # itself too
+        os.killpg(0, signal.SIGKILL)  # including itself
 
 
 def _die_with_parent() -> None:

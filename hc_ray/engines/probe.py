@@ -1,4 +1,4 @@
-"""What a server can do, seen by a handful of short requests when an engine starts."""
+"""Probes a server's capabilities with a few short requests when an engine starts."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -12,26 +12,26 @@ from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, sampling_fields, schema_
 
 T = TypeVar("T")
 _WORD, _LONG = "word ", (8000, 4000, 2000, 1000, 500)
-"""The long prompt: a word that every tokenizer has, so often; fewer where the server refuses it."""
+"""The long prompt: a word that every tokenizer has, so many times; fewer if the server refuses it."""
 _COUNTED = 0.9
-"""The share of these words below which a count shows that the prompt was cut."""
+"""A token count below this share of the words shows that the prompt was cut."""
 FIRST_SECONDS = 180.0
-"""What a server may take for the first short answers, where the config sets no limit: it may load its model first."""
+"""Seconds for the first short answers if the config sets no limit; the server may have to load its model."""
 _CANNOT = ("HTTP 400", "HTTP 404", "HTTP 422")
-"""How the refusal of a server begins that cannot take a body: it is not busy, broken or gone."""
+"""How a refusal of an unsupported body begins, unlike that of a busy or broken server."""
 
 
 async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: float = FIRST_SECONDS) -> Capabilities:
-    """Ask, and see what comes; ``sampling`` is what prompts will be sent with, ``first`` bounds the first answers.
-    Raises ``EngineError`` when the server cannot be reached, refuses the key, or answers neither chat nor completion.
-    """
+    """Probe a server. ``sampling``: the parameters that prompts will use; ``first``: seconds for the first answers.
+    Raises ``EngineError`` if the server cannot be reached, refuses the key, or supports neither chat nor
+    completions."""
     if isinstance(names := await _within(first, model.models()), str):
         raise EngineError(f"{model.shown_url} sent {names}")
     short: dict[str, Any] = {"model": model.model, "max_tokens": 12, "temperature": 1.0, "seed": 1234}
     say = [{"role": "user", "content": "Name a colour, an animal and a city."}]
     chat = {**short, "messages": say}
     text = {**short, "prompt": "Some colours, animals and cities:"}
-    # Side by side: equal answers count only if they are equal under load.
+    # In parallel: answers must be equal under load, too.
     asked = [("chat/completions", chat)] * 2 + [("completions", text)] * 2
     answers = await asyncio.gather(*(_within(first, model.attempt(endpoint, body)) for endpoint, body in asked))
     has_chat, has_text = isinstance(answers[0], dict), isinstance(answers[2], dict)
@@ -86,8 +86,8 @@ async def _calls_tools(model: HttpModel, chat: bool) -> bool:
 
 
 async def _context(model: HttpModel, listed: int | None, body: Mapping[str, Any], endpoint: str) -> int | None:
-    """The context that the server lists or says to have; where it says none, what it counts of a long prompt: some cut
-    the beginning off in silence. None where nothing tells it, or the server is too slow to."""
+    """The context that the server lists or reports, or else the token count of a long prompt, since some servers cut
+    prompts silently. None if neither is available or the server is too slow."""
     if (told := listed if listed is not None else await model.context()) is not None:
         return told
     for words in _LONG:
@@ -97,7 +97,7 @@ async def _context(model: HttpModel, listed: int | None, body: Mapping[str, Any]
         if isinstance(data, str):
             if "HTTP " in data:  # refused: too long
                 continue
-            return None  # a slow server, which did not answer in time, may have all the room there is
+            return None  # a timeout of a slow server says nothing about its context
         counted = (data.get("usage") or {}).get("prompt_tokens")
         whole = isinstance(counted, int) and words == _LONG[0] and counted >= words * _COUNTED
         return None if whole or not isinstance(counted, int) or counted <= 0 else counted
@@ -107,7 +107,7 @@ async def _context(model: HttpModel, listed: int | None, body: Mapping[str, Any]
 async def _accepted(
     model: HttpModel, spoken: Sequence[tuple[str, dict[str, Any]]], wanted: Mapping[str, int | float]
 ) -> tuple[dict[str, int | float], tuple[str, ...]]:
-    """Which sampling parameters every endpoint takes, all in one request, and the names of the others."""
+    """The sampling parameters that every endpoint accepts, all in one request, and the names of the others."""
 
     async def takes(fields: Mapping[str, float]) -> bool:
         bodies = [(endpoint, {**body, "max_tokens": 1, **fields}) for endpoint, body in spoken]
@@ -116,10 +116,10 @@ async def _accepted(
 
     if await takes(wanted):
         return dict(wanted), ()
-    # One after another, whatever the refusal names: some servers repeat the whole request in it, some name nothing.
+    # Try one after another, since refusals are no guide: some servers repeat the whole request, some name nothing.
     accepted: dict[str, int | float] = {}
     for name, value in wanted.items():
-        # To some servers -1 means "no limit" and 0 is a mistake.
+        # For some servers -1 means "no limit" and 0 is invalid.
         for said in (value, -1) if name == "top_k" and value == 0 else (value,):
             if await takes({**accepted, name: said}):
                 accepted[name] = said
@@ -128,7 +128,7 @@ async def _accepted(
 
 
 async def _takes_schema(model: HttpModel, chat: bool) -> bool:
-    """Whether it lets itself be asked for one."""
+    """Whether the server accepts a JSON schema."""
     schema = {"type": "object", "properties": {"answer": {"enum": ["zyxomma"]}}, "required": ["answer"]}
     ask: dict[str, Any] = {"model": model.model, "max_tokens": 40, "temperature": 0.0, **schema_fields(schema, chat)}
     ask |= {"messages": [{"role": "user", "content": "Hello"}]} if chat else {"prompt": "Hello"}

@@ -1,4 +1,4 @@
-"""The shipped profiles (``configs/profiles``), which one a model gets, and what follows from it for a config."""
+"""The shipped profiles (``configs/profiles``), the choice of a model's profile, and its effect on a config."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ from hc_ray.domain.value import changed, flattened
 from hc_ray.machine.paths import configs_dir
 
 LEAST_CONTEXT, WHOLE_CONTEXT = 4096, 16_384
-"""Tokens of context from which a model gets the profile ``capable``, and from which it gets it whole."""
+"""The least context in tokens for the profile ``capable``, and for its full answer lengths."""
 _ANSWER_SHARE = 4
 _TESTGEN = "solver.testgen."
 _SUITE_SHARE = 5
-"""A suite may cost one in so many tokens of a trial, where the trial's budget was set and the suite's was not."""
+"""A suite's default budget is this fraction (1/n) of a trial's budget, if only the latter was set."""
 
 
 def shipped(name: str) -> Profile:
-    """A shipped profile."""
+    """The shipped profile of this name."""
     return Profile.model_validate(yaml.safe_load((configs_dir() / "profiles" / f"{name}.yaml").read_text("utf-8")))
 
 
 def for_context(tokens: int, *, assumed: bool = False, chat: bool = True) -> tuple[Profile, str]:
-    """The profile of a model of which only the context is known, or assumed, and whether its server has ``chat``; and
-    why it is this one."""
+    """The profile for a model of which only the context (known or ``assumed``) and ``chat`` support are known, and the
+    reason for it."""
     has = f"its context {'is assumed to have' if assumed else 'has'} {tokens:,} tokens"
     if not chat or tokens < LEAST_CONTEXT:
         why = f"{has}, fewer than the {LEAST_CONTEXT:,} that `capable` needs" if chat else "`capable` needs chat"
@@ -42,7 +42,7 @@ def for_context(tokens: int, *, assumed: bool = False, chat: bool = True) -> tup
 
 
 def of_model(own: Profile, tokens: int) -> Profile:
-    """A model's own profile, on the shipped one that it derives from as far as the context has room for that."""
+    """A model's own profile, merged with the shipped one that it derives from, as far as the context allows."""
     base = for_context(tokens)[0] if own.name != "tiny" else shipped("tiny")
     if base.name != own.name:
         return base
@@ -50,15 +50,14 @@ def of_model(own: Profile, tokens: int) -> Profile:
 
 
 def own_settings(profile: Profile) -> dict[str, Any]:
-    """What a profile sets otherwise than the shipped one that it derives from; all that is kept of a measured one."""
+    """The settings of a profile that differ from the shipped one that it derives from; only these are stored."""
     base = for_context(profile.context_tokens)[0].settings if profile.name != "tiny" else {}
     return {key: value for key, value in profile.settings.items() if key not in base or base[key] != value}
 
 
 def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None) -> SweepConfig:
-    """The config with the solver's profile's values for every key that nobody set, and for those of self-tests the
-    tester's. A config that is settled again stays as it is. Raises ``ConfigError`` where what was set and what follows
-    from it do not fit together."""
+    """The config with unset keys filled from the solver's profile, and those of self-tests from the tester's.
+    Idempotent. Raises ``ConfigError`` if the set and the derived values do not fit together."""
     given = flattened(config.model_dump(exclude_unset=True))
     settings = {key: value for key, value in profile.settings.items() if not key.startswith(_TESTGEN)}
     settings |= {key: value for key, value in (tester or profile).settings.items() if key.startswith(_TESTGEN)}
@@ -76,7 +75,8 @@ def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None
 
 
 def _pays_for_an_answer(config: SweepConfig, profile: Profile) -> None:
-    """Raises ``ConfigError`` where no lineage would begin, and every trial would hand in what it was given."""
+    """Raise ``ConfigError`` if the budget pays for no lineage, so that every trial would submit the untouched
+    workspace."""
     solver, lineage = config.solver, lineage_tokens(config.budget)
     answer = profile.longest_answer(solver.max_answer_tokens)
     if solver.agent_style == "loop" and lineage < answer // LEAST_OF_ANSWER:

@@ -1,5 +1,4 @@
-"""What asking a server has in common, whatever it speaks: its URL, a client and slots, patience, and secrets that stand
-in no error."""
+"""The base of all remote models, whatever their protocol: URL, client, slots, retries, and errors without secrets."""
 
 import asyncio
 import contextlib
@@ -17,19 +16,19 @@ from urllib.parse import urlsplit, urlunsplit
 from hc_ray.domain.errors import ConfigError, EngineError
 
 TOO_LONG = re.compile(r"exceed_context_size|context (?:length|size|window)|maximum context|prompt is too long", re.I)
-"""How a server says that a prompt does not fit."""
+"""How servers report that a prompt does not fit."""
 VERSION = re.compile(r"v\d+[a-z0-9]*", re.I)
 """A version segment of a URL."""
 LONGEST_PAUSE = 60.0
-"""Seconds before a request is repeated, at most, whatever the server asks for."""
+"""The longest wait in seconds before a retry, whatever the server asks for."""
 _REMEMBERED = 10_000
-"""Texts whose tokens are remembered."""
+"""The most texts whose token counts are cached."""
 _Answer = TypeVar("_Answer")
 _Client = TypeVar("_Client")
 
 
 class Again(Exception):
-    """What was wrong with a request may pass; ``pause``: seconds for which the server asks to be left alone."""
+    """A temporary failure of a request; ``pause``: seconds that the server asks to wait."""
 
     def __init__(self, says: str, pause: float = 0.0) -> None:
         super().__init__(says)
@@ -37,17 +36,17 @@ class Again(Exception):
 
 
 class RemoteModel(Generic[_Client]):
-    """Safe for concurrent use within one event loop, to which its connections belong; ``parallel`` requests are under
-    way at once.
+    """Safe for concurrent use within one event loop, to which its connections belong. Runs at most ``parallel``
+    requests at once.
 
-    ``timeout`` bounds one request in seconds, retries and back-off included, waiting for a slot excluded. ``sampling``
-    is sent with every prompt as ``probe`` saw it accepted; None: ``plain_sampling``, which changes nothing. What stands
-    in ``refused``, also of ``probe``, is not sent. ``ours``: it is a server of this cluster, before which no proxy of
-    the environment stands."""
+    ``timeout``: seconds per request, including retries and back-off but not waiting for a slot. ``sampling``:
+    parameters for every prompt, as accepted in ``probe``; None means ``plain_sampling``, which has no effect.
+    ``refused``: fields not to send, also from ``probe``. ``ours``: a server of this cluster, reached without a
+    proxy."""
 
     plain_sampling: Mapping[str, float] = {}
     _counts: bool | None = None
-    """Whether the server counts the tokens of a text; None before it was asked for the first time."""
+    """Whether the server can count the tokens of a text; None before the first attempt."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class RemoteModel(Generic[_Client]):
         self._direct = ours or urlsplit(self._base_url).hostname in ("127.0.0.1", "localhost", "::1")
         self._slots = asyncio.Semaphore(parallel)
         self._known: dict[bytes, int] = {}
-        """Digest of a text → its tokens. Trials of one task ask the same, whatever their agents and seeds."""
+        """Digest of a text → its tokens; trials of a task count the same texts."""
 
     @property
     def shown_url(self) -> str:
@@ -84,7 +83,7 @@ class RemoteModel(Generic[_Client]):
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     async def count_tokens(self, text: str) -> int:
-        """By the server's own count; where it has none, one token per three bytes."""
+        """Tokens of a text by the server's own count, or else one per three bytes."""
         if self._counts is not False and text.strip():
             key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
             if (count := self._known.get(key)) is None:
@@ -98,7 +97,7 @@ class RemoteModel(Generic[_Client]):
         return math.ceil(len(text.encode()) / 3)
 
     async def _counted(self, text: str) -> int | None:
-        """Tokens as the server counts them; None where it does not."""
+        """Tokens as the server counts them; None if it cannot."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -107,7 +106,7 @@ class RemoteModel(Generic[_Client]):
             await client.close()
 
     def _open(self, *, trust_env: bool) -> _Client:
-        """A client, which has a ``close``. ``trust_env``: it may use the proxies that the environment names."""
+        """Create a client, which must have a ``close``. ``trust_env``: use the environment's proxies."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -115,14 +114,14 @@ class RemoteModel(Generic[_Client]):
         return self._open(trust_env=not self._direct)
 
     async def _patiently(self, send: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """What ``send`` answers, called again while it raises ``Again``. Raises ``EngineError`` when the time or the
-        retries are used up."""
+        """The result of ``send``, which is retried while it raises ``Again``. Raises ``EngineError`` when no time or
+        retries are left."""
         fault = Again("")
         try:
             async with asyncio.timeout(self._timeout):
                 for attempt in range(self._retries + 1):
                     if attempt:
-                        # Half as much again at most, so that what failed together does not come back together.
+                        # Up to 50 % jitter, so that requests that failed together are not retried together.
                         pause = self._backoff * 2 ** (attempt - 1) * random.uniform(1, 1.5)
                         await asyncio.sleep(min(LONGEST_PAUSE, pause + fault.pause))
                     try:
@@ -135,17 +134,17 @@ class RemoteModel(Generic[_Client]):
         raise EngineError(f"{self.shown_url} failed{often}: {fault}") from None
 
     def _hide(self, text: str) -> str:
-        """One line of it, at most 240 characters, without secrets."""
-        # Hidden first, then cut: half a key is a secret too.
+        """One line of at most 240 characters, without secrets."""
+        # Hide first, then cut: half a key is a secret too.
         for secret in (self._api_key, urlsplit(self._base_url).password):
             text = text.replace(secret, "***") if secret else text
         return " ".join(text.split())[:240]
 
 
 def normal_base_url(url: str) -> str:
-    """The URL up to its version segment: a missing scheme and a missing ``/v1`` are added, an endpoint is cut off.
+    """Normalise a URL up to its version segment: add a missing scheme and ``/v1``, and cut off an endpoint.
 
-    Raises ``ConfigError`` for what is no HTTP URL."""
+    Raises ``ConfigError`` for anything but an HTTP URL."""
     given = url.strip()
     if "://" not in given:
         given = f"http://{given}"
@@ -166,7 +165,7 @@ def normal_base_url(url: str) -> str:
 
 
 def retry_after(header: str) -> float:
-    """Seconds that a server asks to be left alone (RFC 9110, 10.2.3): their number, or a date; 0 for anything else."""
+    """The seconds in a ``Retry-After`` header (RFC 9110, 10.2.3), a number or a date; 0 if it is invalid."""
     with contextlib.suppress(ValueError, OverflowError):
         if header.strip().isdecimal():
             return float(header)

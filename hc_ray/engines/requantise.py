@@ -1,9 +1,8 @@
-"""Weights in the format that the embedded engine computes fastest with.
+"""Converts weights to the format that is fastest in the embedded engine.
 
-llama.cpp multiplies blocks of type Q4_1 one vector at a time; for Q8_0 it has matrix products (docs/results.md has the
-figures). A value of Q8_0 holds what Q4_1 stands for to within 1/254 of its block's largest weight, so a model answers
-as before up to rounding, as it does when requests are batched in another way. Formats: ggml's block_q4_1 and
-block_q8_0, and version 3 of GGUF (ggml/docs/gguf.md)."""
+llama.cpp multiplies Q4_1 blocks one vector at a time, but has matrix products for Q8_0 (figures in docs/results.md).
+Q8_0 represents a Q4_1 value to within 1/254 of its block's largest weight, so answers change only by rounding, as they
+do with different batches. Formats: ggml's block_q4_1 and block_q8_0, and GGUF version 3 (ggml/docs/gguf.md)."""
 
 import itertools
 import struct
@@ -17,20 +16,20 @@ from numpy.typing import NDArray
 from hc_ray.domain.errors import ModelError
 
 Q4_1, Q8_0 = 3, 8
-"""Numbers of the types in a file."""
+"""Type numbers in a GGUF file."""
 _BLOCK = 32
-"""Weights that share a scale."""
+"""Weights per block, which share a scale."""
 _FROM = np.dtype([("scale", "<f2"), ("least", "<f2"), ("nibbles", "u1", 16)])
 _TO = np.dtype([("scale", "<f2"), ("values", "i1", _BLOCK)])
 _FIXED = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-"""Bytes of a metadata value, by its type; the two other types are texts and arrays."""
+"""Metadata type → bytes of a value; the two missing types are strings and arrays."""
 _TEXT, _ARRAY = 8, 9
 _ROWS = 1 << 16
-"""Blocks that are converted at once."""
+"""Blocks to convert at once."""
 
 
 class _Matrix(NamedTuple):
-    """What a GGUF file says of a matrix, or of a vector."""
+    """The description of a matrix in a GGUF file."""
 
     name: bytes
     shape: tuple[int, ...]
@@ -39,8 +38,8 @@ class _Matrix(NamedTuple):
 
 
 def requantise(source: Path, target: Path) -> None:
-    """Write the model of ``source`` with its Q4_1 matrices as Q8_0; all else is copied. Equal files give equal files.
-    Raises ``ModelError`` for a file that is no GGUF of version 3."""
+    """Write the model in ``source`` to ``target`` with its Q4_1 matrices as Q8_0, and everything else copied.
+    Deterministic. Raises ``ModelError`` unless the file is GGUF version 3."""
     size = source.stat().st_size
     try:
         with source.open("rb") as old, target.open("wb") as new:
@@ -66,11 +65,11 @@ def requantise(source: Path, target: Path) -> None:
                     new.write(old.read(lengths[matrix.offset]))
                 _pad(new, alignment)
     except (struct.error, ValueError, KeyError, MemoryError, OverflowError) as error:
-        raise ModelError(f"{source}: not a GGUF file that can be read: {error}") from None
+        raise ModelError(f"{source}: not a readable GGUF file: {error}") from None
 
 
 def q8_0_of(blocks: NDArray[np.void]) -> NDArray[np.void]:
-    """Blocks of Q8_0 for as many of Q4_1 (arrays of ``_FROM``): each weight is scale × nibble + least."""
+    """Convert Q4_1 blocks (arrays of ``_FROM``), in which each weight is scale × nibble + minimum, to Q8_0."""
     low, high = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
     scale, least = blocks["scale"].astype(np.float32), blocks["least"].astype(np.float32)
     weights = scale[:, None] * np.concatenate((low, high), axis=1).astype(np.float32) + least[:, None]
@@ -91,10 +90,10 @@ def _converted(stream: BinaryIO, blocks: int) -> Iterator[bytes]:
 
 
 def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
-    """What stands before the matrices' descriptions as it is, the alignment of their data, and the descriptions."""
+    """The raw bytes before the descriptions of the matrices, the data's alignment, and the descriptions."""
     magic, version, count, pairs = struct.unpack("<4sIQQ", stream.read(24))
     if magic != b"GGUF" or version != 3:
-        raise ValueError("it does not begin with GGUF and version 3")
+        raise ValueError("it does not start with GGUF version 3")
     alignment = 32
     for _ in range(pairs):
         key, (kind,) = _read_text(stream), struct.unpack("<I", stream.read(4))
@@ -111,7 +110,7 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
 
 
 def _read_value(stream: BinaryIO, kind: int) -> bytes:
-    """A metadata value as it stands, without a text's length; of texts in an array nothing."""
+    """Read a metadata value; returns its bytes, without a string's length, and nothing for an array of strings."""
     if kind == _TEXT:
         return _read_text(stream)
     if kind != _ARRAY:

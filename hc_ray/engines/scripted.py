@@ -11,7 +11,7 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 def count_pieces(text: str) -> int:
-    """Words and punctuation marks of ``text``: a stated, simple stand-in for tokens, never an engine's count."""
+    """Number of words and punctuation marks in ``text``: a simple substitute for an engine's token count."""
     return len(_PIECE.findall(text))
 
 
@@ -22,7 +22,7 @@ class ScriptedModel:
         self._answer = answer
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The script's answer, verbatim: stop rules and ``max_tokens`` are not applied to it."""
+        """The script's answer, verbatim: stop sequences and ``max_tokens`` do not apply."""
         text = self._answer(prompt)
         asked = prompt.text if prompt.text is not None else "\n".join(message.content for message in prompt.messages)
         return Completion(
@@ -37,10 +37,10 @@ class ScriptedModel:
 
 
 def load_script(name: str) -> Callable[[Prompt], str]:
-    """The function that ``module:function`` names. Raises ``ConfigError`` where there is none."""
+    """Import the function ``module:function``. Raises ``ConfigError`` if that fails."""
     try:
         function = pkgutil.resolve_name(name)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing runs arbitrary code
         raise ConfigError(f"script {name!r}: {error or type(error).__name__}") from None
     if ":" not in name or not callable(function):
         raise ConfigError(f"script {name!r}: must name a function in the form module:function")

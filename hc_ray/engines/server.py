@@ -1,5 +1,5 @@
-"""An inference server as a child of whoever starts it: the user's own vLLM, SGLang or llama.cpp, from their environment
-or container, and the embedded engine."""
+"""Inference servers as child processes: the user's vLLM, SGLang or llama.cpp, from their environment or container, and
+the embedded engine."""
 
 import contextlib
 import os
@@ -25,14 +25,14 @@ from hc_ray.engines import launcher
 from hc_ray.machine.cleanup import owned_environment
 
 KEY = "HC_RAY_ENGINE_KEY"
-"""The variable that gives a server its key; vLLM and llama.cpp have names of their own for it."""
+"""The variable that passes a server its key; vLLM and llama.cpp have their own names for it."""
 _KEYS = {"vllm": "VLLM_API_KEY", "llama-server": "LLAMA_API_KEY"}
 _DOWNLOADS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-"""The secrets that the user's own server keeps: it fetches weights with them."""
+"""Secrets that the user's server keeps, to download weights."""
 _OURS = re.compile(r"RAY_|PYTHON|VIRTUAL_ENV$|OMP_NUM_THREADS$")
-"""Variables that mean this program's own environment, or that Ray set for its workers."""
+"""Variables of this program's environment or set by Ray for its workers, which a server must not inherit."""
 PORTS = range(20_000, 30_000)
-"""Above those of Ray's workers, below those that the system gives to connections."""
+"""Above the ports of Ray's workers, below the system's ephemeral ports."""
 PORT_ATTEMPTS = 3
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): (?!.*[Rr]oot cause).*")
 _FAULT = re.compile(r"\berror\b|\bfailed\b|out of memory|unable to|cannot", re.I)
@@ -40,12 +40,11 @@ _ROOM = re.compile(r"insufficient memory|out of memory", re.I)
 
 
 class ServerProcess:
-    """One server, in a process group of its own. It dies with this process.
+    """One server, in its own process group. It dies with this process.
 
-    ``command`` has ``{port}`` where the port belongs, which is chosen anew for each start unless ``port`` is given;
-    ``what`` names the server for a reader, ``patience`` what gives it more time to start. It listens on ``host``, an
-    address of this machine, and answers who has ``key``, if there is one: that stands in ``environment`` for it, never
-    in the command."""
+    ``command`` contains ``{port}``; the port is chosen anew for each start unless ``port`` is given. ``what`` names the
+    server in messages, and ``patience`` says how to allow it more time to start. It listens on ``host``, an address of
+    this machine, and requires ``key``, if given, which it gets in ``environment``, never in the command."""
 
     def __init__(
         self,
@@ -69,20 +68,20 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its launcher's process id, which is its process group too; None when it is not running."""
+        """Its launcher's process id, also its process group; None if it is not running."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> str:
-        """Start the server and wait until it is healthy; its base URL. Already running, it is left alone.
+        """Start the server unless it runs, wait until it is healthy, and return its base URL.
 
-        Raises ``ConfigError`` for a program that is not here, ``EngineError`` for any other failure to start, with what
-        the server said last."""
+        Raises ``ConfigError`` if the program is missing, ``EngineError`` for any other failure to start, with the most
+        telling line of the server's log."""
         if self.base_url and self.alive():
             return self.base_url
         self.stop()
         program = program_of(self._command)
         if shutil.which(program, path=self._environment.get("PATH")) is None:
-            raise ConfigError(f"{self._what}: no program {program} on {socket.gethostname()}; give its path there")
+            raise ConfigError(f"{self._what}: no program {program} on {socket.gethostname()}; give its full path")
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + self._start_seconds
         for _ in range(PORT_ATTEMPTS):
@@ -94,7 +93,7 @@ class ServerProcess:
                 if self._port or not isinstance(fault, EngineError) or is_free(self._host, port):
                     raise
                 last = fault
-        raise EngineError(f"{self._what}: something else took each of {PORT_ATTEMPTS} ports; {last}")
+        raise EngineError(f"{self._what}: other programs took all {PORT_ATTEMPTS} ports that were tried; {last}")
 
     def _start(self, port: int, until: float) -> str:
         with self._log_path.open("ab") as log:
@@ -131,13 +130,13 @@ class ServerProcess:
             return log.read().decode(errors="replace").splitlines()
 
     def alive(self) -> bool:
-        """The process runs and answers its health check."""
+        """Whether the process runs and answers its health check."""
         if self.pid is None or self.base_url is None:
             return False
         return _healthy(self.base_url.removesuffix("/v1"), self._key, timeout=15.0)
 
     def wait(self) -> None:
-        """Until the server ends."""
+        """Wait until the server ends."""
         if self._process:
             self._process.wait()
 
@@ -157,8 +156,8 @@ class ServerProcess:
 
 
 def launched(config: EngineConfig, model: str, *, host: str, key: str | None, folder: Path) -> ServerProcess:
-    """The server that an engine's ``command`` starts, with its log in ``folder``. ``model``: a name that the server
-    knows, or the path of its weights."""
+    """The server for an engine's ``command``, with its log in ``folder``. ``model``: a name that the server knows, or a
+    path of weights."""
     words, preset = shlex.split(config.command or ""), config.preset
     fields = {"model": model, "host": host, "context_tokens": str(config.context_tokens),
               "parallel": str(config.parallel), "gpus": str(config.num_gpus)}  # fmt: skip
@@ -171,7 +170,7 @@ def launched(config: EngineConfig, model: str, *, host: str, key: str | None, fo
         own = command[after + (command[after : after + 1] == ["serve"]) :]
         command = [*command[:after], *_options(preset, config, model, host)]
         if preset == "sglang" and key:
-            settings = folder / "sglang.yaml"  # it reads its key from no variable
+            settings = folder / "sglang.yaml"  # SGLang cannot read its key from a variable
             with os.fdopen(os.open(settings, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
                 stream.write(f"api-key: {key}\n")
             command += ["--config", str(settings)]
@@ -182,8 +181,8 @@ def launched(config: EngineConfig, model: str, *, host: str, key: str | None, fo
 
 
 def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[str]:
-    """What stands before the user's own options, which win. A server's own defaults for sampling are switched off: a
-    request says all that is to hold."""
+    """The options to insert before the user's, which take precedence. They switch off the server's sampling defaults,
+    since requests state all parameters."""
     address, context, gpus = ["--host", host, "--port", "{port}"], config.context_tokens or 0, str(config.num_gpus or 1)
     if preset == "llama-server":
         weights = ["-m" if Path(model).is_file() else "-hf", model, "--alias", config.model]
@@ -196,18 +195,18 @@ def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[s
 
 
 def told(log: Sequence[str]) -> str:
-    """The line of a server's log that best says why it ended: the last exception that names a cause, else the first
-    line that speaks of a fault, else the last line; a line that speaks of memory before all others."""
+    """The line of a server's log that best explains its end: one about memory, or else the last exception that names a
+    cause, the first line about a fault, or the last line."""
     lines = [" ".join(line.split()) for line in log if line.strip()]
     exceptions = [found[0] for line in lines if (found := _EXCEPTION.search(line))]
     faults = [line for line in lines if _FAULT.search(line)]
     room = [line for line in exceptions + lines if _ROOM.search(line)]
-    best = next(iter(room[:1] + exceptions[-1:] + faults[:1] + lines[-1:]), "it said nothing")[:300]
-    return best + ("; a smaller model or engine.context_tokens takes less" if room else "")
+    best = next(iter(room[:1] + exceptions[-1:] + faults[:1] + lines[-1:]), "its log is empty")[:300]
+    return best + ("; use a smaller model or lower engine.context_tokens" if room else "")
 
 
 def free_port(host: str) -> int:
-    """A port of ``host`` that nobody listens on. Raises ``EngineError`` where there is none."""
+    """A free port of ``host``. Raises ``EngineError`` if there is none."""
     for port in random.sample(PORTS, 100):
         if is_free(host, port):
             return port
@@ -215,7 +214,7 @@ def free_port(host: str) -> int:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether nobody listens on a port of this machine's ``host``."""
+    """Whether no process listens on a port of ``host``, an address of this machine."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -226,8 +225,8 @@ def is_free(host: str, port: int) -> bool:
 
 
 def _healthy(url: str, key: str | None, *, timeout: float) -> bool:
-    """``/health`` says so; of a server that has none, its list of models does."""
-    # No proxy of the environment may stand between this process and its own child.
+    """Whether ``/health``, or on servers without it the list of models, answers."""
+    # Never use a proxy between this process and its own child.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     headers = {"authorization": f"Bearer {key}"} if key else {}
     for path in ("/health", "/v1/models"):

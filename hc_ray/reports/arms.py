@@ -1,4 +1,4 @@
-"""The arms of a report: agents under configs, how they are named, and the sweep directories they come from."""
+"""The arms of a report: agents under configs, their names, and the sweep directories they come from."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ K = TypeVar("K")
 
 
 def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Rows by what they have in common, in their order."""
+    """Rows grouped by ``key``, in their order."""
     found: dict[K, list[T]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
@@ -27,7 +27,7 @@ def arm_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def declared_by(sweep: Mapping[str, Any], rows: Sequence[Data]) -> list[Data]:
-    """The configs of a sweep in the plan's order, as ``sweep.json`` has them, and those that only its trials know."""
+    """The configs in ``sweep.json``, in the plan's order, then those that occur only in its trials."""
     known = [dict(one) for one in sweep.get("configs") or []]
     settings = flattened({name: part for name, part in (sweep.get("config") or {}).items() if name in AXES})
     for found in dict.fromkeys(row["config_hash"] for row in rows):
@@ -37,14 +37,14 @@ def declared_by(sweep: Mapping[str, Any], rows: Sequence[Data]) -> list[Data]:
 
 
 def stands_for(one: Mapping[str, Any], agent: str) -> str:
-    """Hash of the config whose trials stand for a config's."""
+    """Hash of the config whose trials an agent shares with this config, or of the config itself."""
     return str(one["stands"].get(agent, one["hash"]))
 
 
 def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequence[str]) -> None:
-    """Give each row its ``config``, a name with the values in which it differs from the agent's other configs, and its
-    ``label``, the agent and that name; without a config where the agent has only one. ``changes``: the keys that count
-    as a difference; none: all."""
+    """Set each row's ``config``, a name with the values that differ from the agent's other configs, and its ``label``,
+    the agent with that name; an agent with a single config gets none. ``changes``: the keys that count as a
+    difference; empty means all."""
     titles: dict[tuple[str, str], tuple[str, str]] = {}
     for agent in {row["agent"] for row in rows}:
         ran = {row["config_hash"] for row in rows if row["agent"] == agent}
@@ -60,17 +60,17 @@ def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequen
 
 
 def tuned(on: Collection[str], tasks: Collection[str]) -> list[str]:
-    """What must be said of the rates of a config that was chosen by its verdicts ``on`` some tasks."""
+    """The caveat to print if the config was chosen by its verdicts ``on`` some of these tasks."""
     if not on:
         return []
     among = sum(task in on for task in tasks)
     told = f"tuned on {among} of these {counted(len(tasks), 'task')}"
-    return [f"{told}, whose pass rates say too much of it (docs/protocol.md)" if among else told]
+    return [f"{told}, whose pass rates overstate it (docs/protocol.md)" if among else told]
 
 
 def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tuple[Data, list[Data], list[Data]]:
-    """Several sweeps of one dataset, by the names of their directories, as one: its ``sweep.json``, rows and configs. A
-    trial that is in several counts once, scored if one of them is. Raises ``OutputError``."""
+    """Merge several sweeps of one dataset, keyed by directory name, into one ``sweep.json``, its rows and its configs.
+    A trial in several sweeps counts once, scored if any copy is. Raises ``OutputError``."""
     first = next(iter(sweeps))
     digests: dict[str, tuple[str, str]] = {}
     kept: dict[tuple[Any, ...], Data] = {}
@@ -78,12 +78,12 @@ def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tupl
     for name, sweep in sweeps.items():
         here, there = (str(one["config"]["dataset"]).rsplit("/", 1)[-1] for one in (sweep, sweeps[first]))
         if here != there:
-            raise OutputError(f"{name} ran on the dataset {here}, {first} on {there}; a report is about one dataset")
+            raise OutputError(f"{name} ran on dataset {here}, {first} on {there}; a report covers only one dataset")
         for row in rows[name]:
             digest, where = digests.setdefault(row["task"], (row["task_digest"], name))
             if digest != row["task_digest"]:
                 raise OutputError(
-                    f"task {row['task']} of {name} is not that of {where}: the dataset changed in between"
+                    f"task {row['task']} differs between {name} and {where}: the dataset changed in between"
                 )
             key = (row["agent"], row["config_hash"], row["split"], row["task"], row["seed"])
             if key not in kept or kept[key]["passed"] is None:

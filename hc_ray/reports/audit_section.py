@@ -1,5 +1,5 @@
-"""A stored audit as the report shows it: rows of figures, the same in the terminal and in the HTML report. It is for
-people only: no prompt and no search over configs may see it."""
+"""A stored audit as rows of figures, the same in the terminal and the HTML report. It is for people only: no prompt
+and no search over configs may see it."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ SHOWN = ("whole", "tasks", "faults", "split", "trials", "tests_changed", "defini
 
 
 def suite_quality(store: Store) -> dict[str, Any] | None:
-    """What the report keeps of ``audit.json``; None where nobody audited the sweep."""
+    """The part of ``audit.json`` that the report keeps; None if the sweep was not audited."""
     try:
         audit = json.loads(store.read(AUDIT_FILE))
     except (FileNotFoundError, ValueError):
@@ -22,13 +22,13 @@ def suite_quality(store: Store) -> dict[str, Any] | None:
 
 
 def share_text(share: Mapping[str, Any]) -> str:
-    """``0.40 [0.21, 0.62] 8/20``: the mean of tasks with its interval, and the plain count."""
+    """``0.40 [0.21, 0.62] 8/20``: the mean over tasks with its interval, and the raw count."""
     counted = f" {share['hits']}/{share['of']}" if "of" in share and share["value"] is not None else ""
     return interval_of(share) + counted
 
 
 def quality_section(audit: Mapping[str, Any] | None) -> Section:
-    """What an audit found of the self-tests before and after the gate, where there was one."""
+    """An audit's figures for the self-tests, before and after the gate."""
     title = "Self-test quality"
     if audit is None:
         said = f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests"
@@ -41,15 +41,15 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
     after = [
         f"{tasks['measured']} of {tasks['audited']} tasks measured, with {faults['candidates_failing']} failing and "
         f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} tasks. "
-        "Each figure is a mean over tasks with its 95 % interval, then the plain count."
+        "Each figure is a mean over tasks with its 95 % interval, then the raw count."
     ]
     if disagreeing := audit.get("disagreeing_verdicts"):
-        after.append(f"{disagreeing} submissions got a different verdict when they were graded again")
+        after.append(f"{disagreeing} submissions got a different verdict when graded again")
     return Section(title, ("self-tests", *whole), rows, after=after)
 
 
 def definitions_section(audit: Mapping[str, Any]) -> Section:
-    """What each of these figures means."""
+    """The meaning of each of these figures."""
     terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()]
     return Section("Definitions of self-test quality", ("", ""), terms)
 

@@ -1,7 +1,7 @@
-"""The best configs of one or several sweeps of a dataset, and the best one as a document that ``sweep --from`` reads.
+"""The best configs of one or several sweeps of a dataset, and the best one as a document for ``sweep --from``.
 
-Configs are ranked on dev alone: to pick by results of the holdout is to tune on it. The rate of what was picked on
-these very trials is biased upwards; only trials that had no say in it tell what it is worth."""
+Configs are ranked on dev alone: choosing by holdout results would tune on the holdout. The rate of the chosen config
+is biased upwards on the trials that chose it; only fresh trials measure it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from hc_ray.reports.comparison import SUBJECTS
 from hc_ray.reports.report import summarise, summarise_several
 
 PASSES, PASS_RATE = 3, 0.5
-"""What the best config over all must have at least."""
+"""The minimum for the best config overall."""
 _COUNTS = ("label", "split", "tasks", "trials", "passes", "unscored", "bits", "tokens", "engine_seconds", "seconds")
 SHARED = ("dataset", "grading", "network", "pass_threshold", "sandbox", "seeds")
-"""Settings that all configs of a sweep share and an exported one begins with."""
+"""Settings that all configs of a sweep share; an export starts with them."""
 
 Found = dict[str, Any]
 Stores = Mapping[str, Store]
@@ -25,14 +25,14 @@ Stores = Mapping[str, Store]
 
 
 def _merit(one: Found) -> tuple[float, float]:
-    """The greater is better: by pass rate, then by fewer tokens a trial, of which unknown counts as most."""
+    """A sort key, greater is better: pass rate, then fewer tokens per trial; unknown tokens rank last."""
     tokens = one["tokens_per_trial"]
     return one["blind_pass"]["value"] or 0.0, -math.inf if tokens is None else -tokens
 
 
 def best(stores: Stores) -> Found:
-    """``best --json``. Equal configs of several sweeps count as one. Raises ``OutputError`` for what holds no sweep,
-    no trial to rank, or sweeps of different datasets."""
+    """The data of ``best --json``. Equal configs of several sweeps count as one. Raises ``OutputError`` if there is no
+    sweep or no trial to rank, or if the datasets differ."""
     return _best(summarise_several(stores))
 
 
@@ -57,7 +57,7 @@ def _best(summary: Found) -> Found:
 
 
 def _on(task: str, one: Found, rows: Sequence[Found]) -> Found:
-    """What a config did on one task."""
+    """A config's results on one task."""
     own = [row for row in rows if row["task"] == task]
     passes, tokens = sum(row["passed"] for row in own), [row["tokens"] for row in own]
     rate = {"value": passes / len(own) if own else None}
@@ -67,7 +67,7 @@ def _on(task: str, one: Found, rows: Sequence[Found]) -> Found:
 
 
 def stats(stores: Stores) -> Found:
-    """``stats --json``: what the trials of each sweep count, by agent and config; on any split."""
+    """The data of ``stats --json``: counts of each sweep's trials by agent and config, on any split."""
     sweeps, configs = {}, []
     for out, store in stores.items():
         summary = summarise(store)
@@ -77,14 +77,14 @@ def stats(stores: Stores) -> Found:
 
 
 def exported(stores: Stores) -> Found:
-    """The best config over all, settings by dotted keys, and where it was found; sealed by a digest. Raises
-    ``OutputError`` where none is good enough."""
+    """The best config overall, as settings by dotted key, with where it was found and a digest. Raises ``OutputError``
+    if none is good enough."""
     summary = summarise_several(stores)
     found = _best(summary)
     if (one := found["best"]) is None:
         first, needs = found["configs"][0], f"{PASSES} passes and a pass rate of {PASS_RATE:.0%}"
         says = f"the best, {first['label']}, passed {first['passes']} of {first['trials']}"
-        raise OutputError(f"no config has {needs} on dev; {says}")
+        raise OutputError(f"no config reached {needs} on dev; {says}")
     sweep = summary["sweep"]
     own = next(known["settings"] for known in sweep["configs"] if known["hash"] == one["config_hash"])
     shared = {name: sweep["config"][name] for name in SHARED if name in sweep["config"]}
@@ -99,6 +99,6 @@ def exported(stores: Stores) -> Found:
 
 
 def sealed(**parts: Any) -> Found:
-    """A document for ``sweep --from``: a change of it is noticed there."""
+    """A document with its SHA-256, by which ``sweep --from`` detects changes."""
     document = {"schema_version": 1, **parts}
     return {**document, "sha256": digest_of(document)}

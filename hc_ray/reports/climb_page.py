@@ -1,4 +1,4 @@
-"""A climb for readers: sections for terminal and page, and the page with its plots."""
+"""A climb's report: sections for the terminal and the page, and the page with its plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
 
 Data = Mapping[str, Any]
 _TONES = {"meta-reasoner": "good", "rules": "other", "tpe": "third", "no change": "soft"}
-_ENDS = {"generations": "the last of its generations", "tokens": "its token budget",
-         "confirmations": "the last confirmation that it could fail"}  # fmt: skip
+_ENDS = {"generations": "its last generation", "tokens": "its token budget",
+         "confirmations": "the last failed confirmation that it allows"}  # fmt: skip
 _ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
-"""How far beside its generation a proposer's points stand, so that they do not hide each other."""
+"""Proposer → horizontal offset of its points, so that they do not hide each other."""
 
 
 def climb_html(summary: Data) -> str:
-    """The whole page."""
+    """The HTML page."""
     head, champion, declared, proposals, *rest = climb_sections(summary)
     says = summary["climb"]["says"]
     parts = [head._replace(title=""), champion, declared, proposals,
@@ -32,11 +32,11 @@ def climb_html(summary: Data) -> str:
 
 
 def climb_sections(summary: Data) -> Iterator[Section]:
-    """The whole climb. The first section is the head, the second says what came of it."""
+    """The sections of a climb's report. The first is the head, the second the outcome."""
     climb, terms = summary["climb"], summary["climb"]["terms"]
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
-    state = "not ended; to continue: hc-ray climb --resume -o OUT"
+    state = "not finished; to continue: hc-ray climb --resume -o OUT"
     if climb["ended_by"]:
         state = f"ended by {_ENDS[climb['ended_by']]}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
     open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
@@ -58,7 +58,7 @@ def climb_sections(summary: Data) -> Iterator[Section]:
         "Declared beforehand",
         after=[
             *(f"{line[:1].upper()}{line[1:]}." for line in climb["declared"]),
-            f"Spent: {climb['tokens']:,} of {terms['tokens']:,} tokens. Verdict bits that informed decisions: "
+            f"Used {climb['tokens']:,} of {terms['tokens']:,} tokens. Verdict bits that informed decisions: "
             f"{climb['bits']:,}. "
             f"Holdout looks: {number(summary['holdout_looks'], 0)}.",
         ],
@@ -96,14 +96,14 @@ def climb_sections(summary: Data) -> Iterator[Section]:
             for name, one in summary["proposers"].items()
         ],
         spare=("accepted of confirmations", "accepted of decided", "undecided", "refused"),
-        after=["Whatever “no change” wins is luck: the rate of false alarms that the others are held to."],
+        after=["“No change” can only win by luck: its rate is the false-alarm rate to compare the others with."],
     )  # fmt: skip
     yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")
     yield unscored_section(summary)
 
 
 def _row(one: Data) -> Sequence[Any]:
-    """A proposal with the look that decided it."""
+    """A table row: the proposal and the look that decided it."""
     look = one["evidence"][-1] if one["evidence"] else None
     verdict, told = one["verdict"] or "open", [""] * 7
     if look and one["why"]:
@@ -118,7 +118,7 @@ def _row(one: Data) -> Sequence[Any]:
 
 
 def _reason(one: Data) -> str:
-    """Why it was proposed, and why it was not tried."""
+    """Why it was proposed, and if it was refused, why."""
     return f"{one['reason']} ({one['why']})" if one["why"] and not one["evidence"] else str(one["reason"])
 
 
@@ -138,7 +138,7 @@ def _plots(summary: Data) -> list[str]:
     ]  # fmt: skip
     path = draw("xy", Plot([incumbent, *proposed], "generation", "blind pass rate", ticks))
     points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted. "
-    points += "Each generation has seeds of its own, so an incumbent's rate also moves by chance."
+    points += "Each generation has its own seeds, so an incumbent's rate also moves by chance."
     told = {"share of suites that can tell": ("weak_suite", "bar"), "validity (audit)": ("validity", "good"),
             "fault detection (audit)": ("fault_detection", "other")}  # fmt: skip
     series = [
@@ -163,7 +163,7 @@ def _point(one: Data) -> Point:
 
 
 def _quality(one: Data, key: str) -> Point | None:
-    """A generation's point, with its interval from an audit; None where it was not measured."""
+    """A generation's point, with its interval if an audit gave one; None if it was not measured."""
     if key == "weak_suite":
         weak = one["means"].get(key)
         return None if weak is None else Point(one["generation"], 1 - weak, says=f"{1 - weak:.2f}")

@@ -1,5 +1,5 @@
-"""The report of a climb's folder, finished or killed: what was declared, proposed, decided and spent, by its records
-and the sweeps below it. Everything was measured on tasks that the climb tuned on, and says so."""
+"""The report of a climb's folder, finished or not: what was declared, proposed, decided and spent, from its records and
+the sweeps below it. All figures come from tasks that the climb tuned on, and the report says so."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ Data = dict[str, Any]
 
 
 def is_climb(store: Store) -> bool:
-    """Whether a folder is a climb's, one that was killed before it declared its terms included."""
+    """Whether a folder is a climb's, even if it was killed before it declared its terms."""
     return store.exists("settings.json") and not store.exists("sweep.json")
 
 
 def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
-    """``report --json`` of a climb. ``below``: the store of a folder below it. Raises ``OutputError``."""
+    """The data of ``report --json`` for a climb. ``below`` opens the store of a subfolder. Raises ``OutputError``."""
     settings, declared = stored_json(store, "settings.json"), stored_json(store, DECLARED)
     if declared is None:
         raise OutputError("this climb ended before it declared its terms; to start it: hc-ray climb --resume -o OUT")
@@ -68,7 +68,7 @@ _NOTHING: Data = {
 
 
 def records_of(store: Store) -> list[Record]:
-    """In the order of their turns. Raises ``OutputError`` for what is no record."""
+    """The climb's records in order. Raises ``OutputError`` for an invalid one."""
     found = []
     for path in store.list("climb"):
         if path != DECLARED and path.endswith(".json"):
@@ -80,13 +80,13 @@ def records_of(store: Store) -> list[Record]:
 
 
 def _solver(solver: Mapping[str, Any]) -> str:
-    """Digest of a solver's settings as data."""
+    """Digest of a solver's settings."""
     return digest_of(flattened({"solver": solver}))
 
 
 def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[str, Store]) -> dict[str, str]:
-    """What a config is called, by the digest of its solver and by the hash that its trials carry: the proposal that
-    first suggested it."""
+    """Names of configs, by solver digest and by config hash: each has the name of the proposal that first suggested
+    it."""
     found = {_solver(start): "start"}
     for one in (record.proposal for record in records):
         found.setdefault(_solver(one.solver.model_dump(mode="json")), _label(one))
@@ -99,7 +99,7 @@ def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[
 
 
 def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list[Data]:
-    """The incumbent of each generation, as its own trials in it show it."""
+    """The incumbent of each generation, with its results in that generation."""
     audited = {number: quality for number, quality in map(_audited, stores.values()) if quality}
     found, incumbent = [], "start"
     for number in dict.fromkeys(record.proposal.generation for record in records):
@@ -128,7 +128,7 @@ def _label(one: Proposal) -> str:
 
 
 def _audited(store: Store) -> tuple[int, dict[str, Any]]:
-    """The generation of a sweep and what an audit found of its admitted tests; empty without one."""
+    """The generation of a sweep, and the audit's figures for its admitted tests; empty without an audit."""
     audit = suite_quality(store)
     if audit is None:
         return 0, {}
@@ -136,7 +136,7 @@ def _audited(store: Store) -> tuple[int, dict[str, Any]]:
 
 
 def proposal_of(record: Record) -> Data:
-    """A proposal with what decided it; its file holds the whole config and answer."""
+    """A proposal with its decision, without the whole config and answer, which its file holds."""
     none: Data = {"verdict": None, "why": None, "evidence": []}
     proposal = record.proposal.model_dump(mode="json", exclude={"solver", "answer"})
     decision = record.decision and record.decision.model_dump(mode="json", exclude={"control", "own", "tokens"})
@@ -144,7 +144,7 @@ def proposal_of(record: Record) -> Data:
 
 
 def proposers_of(records: Sequence[Record]) -> dict[str, Data]:
-    """Who won how often; what is won by no change is a false alarm."""
+    """Proposer → how often it won; a win of "no change" is a false alarm."""
     found: dict[str, Data] = {}
     for name in dict.fromkeys(record.proposal.proposer for record in records):
         own = [record for record in records if record.proposal.proposer == name]
@@ -163,7 +163,7 @@ def proposers_of(records: Sequence[Record]) -> dict[str, Data]:
 
 
 def change_of(proposal: Mapping[str, Any], *, most: int = 1000) -> str:
-    """``samples: 4 → 6``, no value longer than ``most`` characters; ``none`` where the incumbent runs again."""
+    """``samples: 4 → 6``, each value cut to ``most`` characters; ``none`` if the incumbent runs again."""
     if not proposal["knob"]:
         return "none"
     texts = [canonical_json(proposal[side]) for side in ("before", "after")]

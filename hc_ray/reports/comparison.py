@@ -15,15 +15,15 @@ from hc_ray.reports.arms import arm_of, stands_for
 from hc_ray.statistics import estimators
 
 SUBJECTS = ("hc", "best_of_n", "raw")
-"""Our agents that are compared, the one under test first; ``oracle`` and ``nop`` check the harness, not a claim."""
+"""The built-in agents to compare, the one under test first; ``oracle`` and ``nop`` check the harness, not a claim."""
 SIGNIFICANT = 0.05
 HANDFUL = 3
-"""Comparisons of a split up to which p is not corrected for their number: three agents under one config."""
+"""Up to this many comparisons per split, p is not corrected for their number: three agents under one config."""
 
 Arm = tuple[str, str, str]
 """Agent, config hash, split."""
 Outcomes = Mapping[tuple[str, int], bool]
-"""(task, seed) → whether it passed."""
+"""(task, seed) → passed or not."""
 Row = Mapping[str, Any]
 Config = Mapping[str, Any]
 Side = tuple[Config, Mapping[tuple[str, int], Row]]
@@ -33,9 +33,9 @@ Side = tuple[Config, Mapping[tuple[str, int], Row]]
 def comparisons_of(
     rows: Sequence[Row], configs: Sequence[Config], declared: Sequence[Config]
 ) -> tuple[list[dict[str, Any]], str]:
-    """The solving agents under each config, and each agent's configs against its first one, in one split, paired by
-    task and seed over trials that both sides scored; and which these are, in words, where they are more than a few.
-    ``declared``: the configs in the plan's order."""
+    """Compare, within each split, the agents under the same config, and each agent's configs with its first; paired by
+    task and seed over trials scored on both sides. Also returns a sentence that explains the comparisons if they are
+    more than a few. ``declared``: the configs in the plan's order."""
     scored: dict[Arm, dict[tuple[str, int], Row]] = defaultdict(dict)
     for row in rows:
         if row["passed"] is not None:
@@ -48,15 +48,15 @@ def comparisons_of(
         if len(made) > HANDFUL:
             _correct(made)
             compared = (
-                "Compared: agents under the same config, and each agent's configs with its first. Results rest on p "
-                "after Holm's correction for the number of comparisons."
+                "Compared: agents under the same config, and each agent's configs with its first. Results use p after "
+                "Holm's correction for the number of comparisons."
             )
         found += made
     return found, compared
 
 
 def compared_of(configs: Iterable[Config]) -> tuple[str, ...]:
-    """The agents that are compared: a user's own, then ours."""
+    """The agents to compare: the user's own, then the built-in ones."""
     return (*dict.fromkeys(one["agent"] for one in configs if OWN.fullmatch(one["agent"])), *SUBJECTS)
 
 
@@ -71,7 +71,7 @@ def _pairs(arms: Collection[Arm], declared: Sequence[Config], split: str) -> lis
 
 
 def _correct(made: Sequence[dict[str, Any]]) -> None:
-    """Holm's correction for the number of comparisons: what is said rests on the corrected p."""
+    """Apply Holm's correction for the number of comparisons; a difference that does not survive is withdrawn."""
     measured = sorted((one for one in made if one["p"] is not None), key=lambda one: one["p"])
     corrected = 0.0
     for number, one in enumerate(measured):
@@ -94,7 +94,7 @@ def _comparison(one: Side, other: Side) -> dict[str, Any]:
 
 
 def paired_by_task(of_a: Outcomes, of_b: Outcomes) -> dict[str, Any]:
-    """a - b over the tasks and seeds that both have a verdict for."""
+    """The difference a - b over the tasks and seeds for which both have a verdict."""
     common = sorted(set(of_a) & set(of_b))
     sides: tuple[dict[str, list[float]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
     for key in common:
@@ -112,7 +112,7 @@ def paired_by_task(of_a: Outcomes, of_b: Outcomes) -> dict[str, Any]:
 
 def _says(found: Mapping[str, Any]) -> str:
     if found["delta"] is None:
-        return "not measured: no task and seed that both agents have a verdict for"
+        return "not measured: there is no task and seed for which both agents have a verdict"
     if found["p"] < SIGNIFICANT and found["low"] > 0:
         return "improved"
     if found["p"] < SIGNIFICANT and found["high"] < 0:
@@ -130,8 +130,8 @@ def _mean_tokens(rows: Iterable[Row]) -> float | None:
 
 
 def criteria_of(configs: Sequence[Config]) -> list[dict[str, Any]]:
-    """The generalisation criteria for every ``hc`` config; all "not measured" where ``hc`` did not run. No criteria for
-    a check of the harness, which has no agent that could meet them."""
+    """The generalisation criteria for every ``hc`` config; all "not measured" if ``hc`` did not run. None at all for a
+    check of the harness, which has no agent that could meet them."""
     if configs and not any(config["agent"] in SUBJECTS for config in configs):
         return []
     subjects = [config for config in configs if config["agent"] == "hc"]
@@ -157,7 +157,7 @@ def _rate(config: Config | None, field: str) -> estimators.Estimate:
 
 
 def _criterion(name: str, needs: float | None, seen: estimators.Estimate) -> dict[str, Any]:
-    """``needs`` None: a figure that is shown, not judged. ``met`` is None unless the interval lies on one side."""
+    """With ``needs`` None the figure is shown, not judged. ``met`` is None unless the interval lies on one side."""
     met: bool | None = None
     if seen.value is None or seen.low is None or seen.high is None:
         says = "not measured"

@@ -1,5 +1,6 @@
-"""How well a sweep used its engines: tokens over what they can do at their knee, what free slots waited for, and who
-used the processors. From the journal's ``engine_use`` and ``processor_use`` events and the speed in ``sweep.json``."""
+"""How well a sweep used its engines: token throughput relative to the engine's knee, what free slots waited for, and
+which processes used the CPU. From the journal's ``engine_use`` and ``processor_use`` events and ``speeds`` in
+``sweep.json``."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,15 +17,15 @@ WAITED = {
     "requests": "more requests (every trial had asked)",
     "trials": "trials",
 }
-"""What a free slot waited for, in words."""
+"""What a free slot waited for → words for the report."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
 _BARS = 120
 _COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
 
 
 def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The figures; None where no model was asked. The end of a sweep, when fewer
-    trials remain than an engine has slots, is left out."""
+    """The figures; None if no model was used. Leaves out the tail of a sweep, when fewer trials remain than an engine
+    has slots."""
     accounts: list[dict[str, Any]] = []
     spans: list[dict[str, Any]] = []
     ended: dict[str, float] = {}
@@ -45,8 +46,8 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | None:
-    """When fewer trials remained than slots; None where that never was, or where a sweep never had more. ``ended``:
-    when each trial ended, sorted."""
+    """When the number of remaining trials first fell below ``slots``; None if it never did or was so from the start.
+    ``ended``: sorted end times of the trials."""
     if planned is None or planned < slots:
         return None
     return ended[planned - slots] if len(ended) > planned - slots else None
@@ -55,7 +56,7 @@ def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | N
 def _figures(
     name: str, accounts: Sequence[Mapping[str, Any]], later: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """``later``: the accounts after these, in which answers lie that these accounts' engine had begun."""
+    """``later``: the accounts after these, for answers that were begun in these and finished later."""
     total: defaultdict[str, float] = defaultdict(float)
     waited: defaultdict[str, float] = defaultdict(float)
     for account in accounts:
@@ -83,20 +84,19 @@ def _figures(
 
 
 def _begun(later: Sequence[Mapping[str, Any]], until: float) -> tuple[float, float]:
-    """Tokens of prompts and of answers that were made by ``until`` of answers that came later, as if each was made at
-    an even pace."""
+    """Prompt and completion tokens processed by ``until`` for answers that finished later, assuming an even pace."""
     prompts = answers = 0.0
     for account in later:
         for before, took, prompt, written in account.get("across", ()):
             since = until - (account["at"] - before - took)
-            # An answer of less than half a millisecond is stored with 0 s: none of it lies before ``until``.
+            # An answer that took less than half a millisecond is stored as 0 s: none of it lies before ``until``.
             share = min(1.0, max(0.0, since / took)) if took else 0.0
             prompts, answers = prompts + share * prompt, answers + share * written
     return prompts, answers
 
 
 def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Cores in use by kind of process, of the driver's machine."""
+    """Cores in use on the driver's machine, by kind of process."""
     seconds = sum(span["seconds"] for span in spans)
     if not seconds:
         return None
@@ -114,8 +114,8 @@ def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _timeline(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """Seconds of the sweep in at most ``_BARS`` parts: shares of all engines' slots that were busy, and that waited
-    for tests and commands."""
+    """The sweep in at most ``_BARS`` intervals: for each, the share of all engine slots that was busy and the share
+    that waited for tests and commands."""
     bars: list[dict[str, float]] = []
     step = max(1, -(-len(accounts) // _BARS))
     for start in range(0, len(accounts), step):
@@ -130,10 +130,10 @@ def _timeline(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
 
 
 def engine_lines(found: Mapping[str, Any]) -> list[str]:
-    """The figures in sentences, the same in the terminal and on the page."""
+    """The figures as sentences, the same in the terminal and on the page."""
     lines = []
     for one in found["engines"]:
-        use = "use not measured; for its speed on this machine run: hc-ray engine bench"
+        use = "use not measured; to measure its speed on this machine: hc-ray engine bench"
         if one["use"] is not None:
             speed = one["speed"]
             use = (
@@ -154,8 +154,8 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
         if one["queued"] >= 0.05:
             told.append(f"{one['queued']:.1f} requests queued on average.")
         if one["reused"]:
-            told.append(f"{one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier "
-                        "ones of the sweep and got their answers.")  # fmt: skip
+            told.append(f"{one['reused']:,} further requests of {one['reused_tokens']:,} tokens repeated earlier ones "
+                        "of the sweep and reused their answers.")  # fmt: skip
         lines.append(" ".join(told))
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)

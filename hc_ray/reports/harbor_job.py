@@ -1,5 +1,5 @@
-"""A sweep as a job of Harbor's: the folders and files that its viewer, analysis and models read (0.25). Of a
-verdict there is its one bit, on dev as on holdout: what the verifier wrote stays sealed."""
+"""A sweep as a Harbor job (0.25): the folders and files that Harbor's viewer, analysis and models read. Each verdict
+is one bit, on dev and holdout alike: the verifier's output stays sealed."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from hc_ray.reports.report import finished, read_sweep, result_of
 
 _OF_AGENT = ("trajectory.json", "suite.json")
 _OF_GRADING = frozenset({"cause", "witness", "left_behind"})
-"""What a result says of a grading beside the bit."""
+"""The fields about grading in a result, besides the bit."""
 _LOG = b"Exported by hc-ray. What the agent did is in trajectory.json; its other logs stay in the sweep's directory.\n"
-"""By ``trial.log`` and ``job.log`` ``harbor analyze`` knows what a folder is."""
+"""``harbor analyze`` recognises folders by ``trial.log`` and ``job.log``."""
 
 
 def job_files(store: Store, name: str) -> dict[str, bytes]:
-    """The files of the job by their paths in its folder. ``name``: of the job. Raises ``OutputError`` for what is no
+    """Path within the job's folder → content. ``name`` names the job. Raises ``OutputError`` if ``store`` is not a
     sweep directory."""
     sweep = read_sweep(store)
     results = [result_of(store, trial) for trial in finished(store)]
@@ -55,7 +55,7 @@ def job_files(store: Store, name: str) -> dict[str, bytes]:
 
 
 def _trial(one: TrialResult, sweep: Mapping[str, Any], job: str, agent: str) -> dict[str, Any]:
-    """A ``TrialResult`` of Harbor's."""
+    """Harbor's ``TrialResult``."""
     model = one.agent_info.model_info
     dataset = PurePosixPath(sweep["dataset"])
     task = {"path": str(dataset / one.task_name.rpartition("/")[2]), "source": dataset.name}
@@ -84,7 +84,7 @@ def _job_id(sweep: Mapping[str, Any]) -> str:
 
 
 def _job(sweep: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A ``JobResult`` of Harbor's."""
+    """Harbor's ``JobResult``."""
     planned = max(sweep.get("planned_trials") or 0, len(trials))
     ended = max((one["finished_at"] for one in trials), default=sweep["started_at"])
     groups: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -109,7 +109,7 @@ def _job(sweep: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> dict[
 
 
 def _eval(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An ``AgentDatasetStats``: as in Harbor, a trial without a verdict counts as 0 in the mean."""
+    """Harbor's ``AgentDatasetStats``: as there, a trial without a verdict counts as 0 in the mean."""
     named: defaultdict[str, list[str]] = defaultdict(list)
     failed: defaultdict[str, list[str]] = defaultdict(list)
     for one in group:
@@ -127,6 +127,6 @@ def _eval(group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sum(trials: Sequence[Mapping[str, Any]], field: str) -> int | None:
-    """None where nobody counted."""
+    """The sum of a field; None if no trial has it."""
     known = [one["agent_result"][field] for one in trials if one["agent_result"][field] is not None]
     return sum(known) if known else None

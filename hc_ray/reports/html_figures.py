@@ -1,6 +1,6 @@
-"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs,
-time. What they show are values; ``page.html`` draws them, of a fixed size, so that their text is never scaled, in
-colours of the page, which follow light and dark."""
+"""The plots of a report, from its summary: pass rates, self-tests against hidden tests, tasks by configs, time. This
+module computes values; ``page.html`` draws them, at a fixed size so that text is never scaled, and in the colours of
+its light or dark theme."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +14,16 @@ from hc_ray.reports.page import QUARTERS, draw, interval_of
 from hc_ray.reports.progress import clock
 
 TASKS = 60
-"""Of the map of tasks; of more, those on which the configs differ most."""
+"""The most tasks in the heat map: those on which the configs differ most."""
 ARMS = 24
-"""Agents and configs in a plot or a map."""
+"""The most agents and configs in a plot or heat map."""
 TONES = {"dev": "bar", "holdout": "other", "all": "soft"}
-"""Colours of a dataset's sides; ``all`` of a sweep that asks no model."""
+"""Split → colour; ``all`` is for sweeps that use no model."""
 Data = Mapping[str, Any]
 
 
 class Point(NamedTuple):
-    """One measured point, with the interval of its height where there is one."""
+    """One measured point, with an optional interval around ``y``."""
 
     x: float
     y: float
@@ -34,17 +34,17 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points of one kind."""
+    """A named series of points."""
 
     name: str
     points: Sequence[Point]
     tone: str = "bar"
-    """Name of a colour of the page."""
+    """Name of a page colour."""
     joined: bool = True
 
 
 class Strip(NamedTuple):
-    """A bar from ``low`` to ``high`` with a tick at ``value``, and what it says in figures."""
+    """An interval bar from ``low`` to ``high`` with a tick at ``value``, and its text."""
 
     value: float
     low: float
@@ -54,7 +54,7 @@ class Strip(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Heights from 0 to 1 over something. ``diagonal``: a line where both axes agree."""
+    """Series with ``y`` from 0 to 1. ``diagonal``: draw the line y = x."""
 
     series: Sequence[Series]
     x_label: str
@@ -71,19 +71,19 @@ class Plot(NamedTuple):
         return {one.name: one.tone for one in self.series if one.points}
 
     def across(self, x: float) -> str:
-        """Where a point lies, in percent of the width."""
+        """The x coordinate in percent of the plot's width."""
         places = [*self.ticks, *(point.x for one in self.series for point in one.points)]
         margin = 0.0 if self.ticks is QUARTERS else 0.4
         first, last = min(places) - margin, max(places) + margin
         return f"{100 * (x - first) / (last - first):.2f}%"
 
     def up(self, y: float) -> str:
-        """The same of the height."""
+        """The y coordinate in percent of the plot's height, from the top."""
         return f"{100 - 100 * y:.2f}%"
 
 
 def figures(summary: Data) -> list[str]:
-    """All plots of a sweep, or of several."""
+    """All plots of one or several sweeps."""
     configs = summary["configs"]
     splits = {one["split"] for one in configs}
     names = {split: tone for split, tone in TONES.items() if split in splits}
@@ -98,7 +98,7 @@ def figures(summary: Data) -> list[str]:
 
 
 def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] = {}) -> str:
-    """Pass rates by label, in colours by split."""
+    """Pass rates by label, coloured by split."""
     found: dict[str, list[Strip]] = defaultdict(list)
     for label, split, one in rates:
         if one["value"] is not None:
@@ -108,11 +108,11 @@ def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapp
 
 
 def _left_out(there: int, shown: int, what: str) -> str:
-    return f"{shown} of {there} {what}; the tables hold all." if there > shown else ""
+    return f"{shown} of {there} {what}; the tables list all." if there > shown else ""
 
 
 def _internal(summary: Data) -> str:
-    """Internal against blind: a point for each task and config, larger where several coincide."""
+    """Internal against blind: one point per task and config, larger where several coincide."""
     series = []
     for part in summary["self_to_blind"]:
         places = Counter((round(one["self"], 2), round(one["blind"], 2)) for one in part["points"])
@@ -128,13 +128,13 @@ def _internal(summary: Data) -> str:
 
 
 def testgen_figure(summary: Data) -> str:
-    """Blind pass rate by how tests are generated."""
+    """Blind pass rate by test generation settings."""
     rates = ((one["testgen"], one["split"], one["blind_pass"]) for one in summary["by_testgen"])
     return rates_figure("Blind pass rate by test generation (hc)", rates)
 
 
 def heat_map(summary: Data) -> str:
-    """Pass share of each task under each agent and config, as a table."""
+    """A table: pass share of each task under each agent and config."""
     rows = summary["trials"]
     cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -144,7 +144,7 @@ def heat_map(summary: Data) -> str:
     told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
     told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
     arms = list(dict.fromkeys(one["label"] for one in summary["configs"]))
-    says = "Passed of scored trials; ? marks unscored ones."
+    says = "Passed / scored trials; ? marks unscored ones."
     if len(told) < len(cells):
         says += f" {len(told)} of {len(cells)} tasks: those on which the configs differ most."
     says = f"{says} {_left_out(len(arms), min(len(arms), ARMS), 'agents and configs')}"
@@ -154,7 +154,7 @@ def heat_map(summary: Data) -> str:
 
 
 def _cell(own: Sequence[bool | None]) -> tuple[float | None, str]:
-    """The share of passes, and how it is told."""
+    """The share of passes, and its text."""
     scored = [passed for passed in own if passed is not None]
     unscored = "?" if len(scored) < len(own) else ""
     if not scored:
@@ -163,7 +163,7 @@ def _cell(own: Sequence[bool | None]) -> tuple[float | None, str]:
 
 
 def timeline(rows: Sequence[Data]) -> str:
-    """Trials by when they ran, each in a lane that was free, coloured by outcome."""
+    """Trials over time, each in a free lane, coloured by outcome."""
     times = sorted(
         (datetime.fromisoformat(row["started_at"]).timestamp(), datetime.fromisoformat(row["finished_at"]).timestamp(),
          str(row["passed"]))
@@ -189,10 +189,10 @@ def timeline(rows: Sequence[Data]) -> str:
 
 
 def slots(found: Data | None) -> str:
-    """Engine slots over the sweep. ``found`` as of ``engine_use``."""
+    """Engine slots over time. ``found`` is the result of ``engine_use``."""
     if found is None:
         return ""
     total = sum(bar["seconds"] for bar in found["timeline"]) or 1.0
     legend = draw("keys", {"busy": "bar", "free while tests and commands ran": "band"})
-    says = f"From 0 to all of them in {clock(total)}; the rest was free for another reason."
+    says = f"From 0 to all slots, over {clock(total)}; the rest was free for another reason."
     return draw("figure", "Engine slots over time", draw("shares", found["timeline"], total) + legend, says)

@@ -1,5 +1,5 @@
-"""What every report is made of: sections, for the terminal and for the page, and figures as text. The template
-``page.html`` says how they look on a page."""
+"""The building blocks of every report: sections, for the terminal and the page, and figures as text. The template
+``page.html`` lays them out on a page."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -10,33 +10,33 @@ NOT_MEASURED = "not measured"
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 UNEXPECTED = {
     ("oracle", False): "the reference solution does not pass",
-    ("nop", True): "the tests pass the untouched environment",
+    ("nop", True): "the untouched environment passes the tests",
 }
-"""What is wrong with a task, by what an agent that checks the harness comes to."""
+"""(agent, verdict) of a harness check → what it says is wrong with the task."""
 TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good", "pass": "good",
          "fail": "bad", "ok": "good", "refused": "warn", "unscored": "warn"}  # fmt: skip
-"""Words that say good or bad, in cells and of sentences."""
+"""Word in a table cell, or tone of a sentence → page colour."""
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 class Section(NamedTuple):
-    """A part of a report, for the terminal and for the page: a table of plain text, and sentences."""
+    """A part of a report, for the terminal and the page: a table of plain text, then sentences."""
 
     title: str
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
     numbers: Sequence[str] = ()
-    """Columns that are aligned to the right in a terminal."""
+    """Columns to right-align in a terminal."""
     after: Sequence[str] = ()
     tone: str = "soft"
-    """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a word of ``TONES``."""
+    """Tone of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a key of ``TONES``."""
     spare: Sequence[str] = ()
-    """Columns that a terminal without room for all leaves out, the last first."""
+    """Columns that a narrow terminal drops, the last one first."""
 
 
 def draw(macro: str, *values: Any) -> str:
-    """HTML: what a macro of ``page.html`` makes of these values."""
+    """Render a macro of ``page.html`` with these values."""
     made: str = getattr(_template(), macro)(*values)
     return made
 
@@ -52,14 +52,14 @@ def _template() -> Any:
 
 
 def printable(text: str) -> str:
-    """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
-    control character becomes its picture; line ends and tabs stay."""
+    """Make text safe for a terminal, since models and their programs may write escape sequences: control characters
+    become their Unicode pictures; newlines and tabs stay."""
     shown = text.replace("\r\n", "\n").translate(_PICTURES)
     return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:
-    """``0.30 [0.14, 0.52]``, or that it was not measured; the value alone where the tasks give no interval."""
+    """``0.30 [0.14, 0.52]`` or ``NOT_MEASURED``; the value alone if the tasks give no interval."""
     if estimate["value"] is None:
         return NOT_MEASURED
     if estimate["low"] is None:
@@ -68,12 +68,12 @@ def interval_of(estimate: Mapping[str, Any]) -> str:
 
 
 def difference_text(row: Mapping[str, Any]) -> str:
-    """``+0.10 [-0.05, +0.25]``, or that it was not measured."""
+    """``+0.10 [-0.05, +0.25]`` or ``NOT_MEASURED``."""
     return NOT_MEASURED if row["delta"] is None else f"{row['delta']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """With so many digits, or that it was not measured."""
+    """The value with ``digits`` decimals, or ``NOT_MEASURED``."""
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
 
 

@@ -1,5 +1,5 @@
-"""What a display and ``status`` know of a running sweep, gathered from its events: counts, running trials, speed, time
-left, and who works on it: nodes with their slots, engines with theirs."""
+"""The state of a running sweep, for the live display and ``status``, gathered from its events: counts, running trials,
+speed, time left, and the nodes and engines with their slots."""
 
 import time
 from collections import deque
@@ -24,10 +24,10 @@ from hc_ray.domain.events import (
 from hc_ray.domain.value import Value
 
 WINDOW = 20.0
-"""Seconds over which the token rate is taken."""
+"""Seconds over which the token rate is averaged."""
 STARTING = "starting engines and sandboxes"
 STAGES = {"act": "command", "round": "running tests", "submit": "grading"}
-"""What actions are called that would say little by their own name."""
+"""Action → a clearer name for the display."""
 SLOTS = {"sandbox_slot": "sandboxes", "verifier_slot": "gradings"}
 
 
@@ -36,16 +36,16 @@ class NodeView(Value):
 
     node: str
     sandboxes: str
-    """Slots in use on average over the last account, and how many there are; empty where it has none."""
+    """Average slots in use over the last account, and the total; empty for a node without slots."""
     gradings: str
     engines: str
-    """Replicas that are up."""
+    """Engine replicas that are up."""
     note: str
-    """What does not work there, and why."""
+    """What does not work on the node, and why."""
 
 
 class CrewView:
-    """Who works on a sweep and how busy they are."""
+    """The nodes and engines of a sweep, and how busy they are."""
 
     def __init__(self) -> None:
         self._posts: dict[tuple[str, str, int], PostState] = {}
@@ -54,7 +54,7 @@ class CrewView:
 
     def take(self, event: Event) -> None:
         if isinstance(event, PostState):
-            where = event.node if event.kind in SLOTS else ""  # an engine's replica may move to another node
+            where = event.node if event.kind in SLOTS else ""  # an engine replica may move to another node
             self._posts[event.kind, where, event.number] = event
         elif isinstance(event, SlotUse):
             self._slots[event.kind, event.node] = event
@@ -63,7 +63,7 @@ class CrewView:
 
     @property
     def nodes(self) -> list[NodeView]:
-        """Those that have or had something to do, by name."""
+        """The nodes that have or had work, by name."""
         found = sorted({post.node for post in self._posts.values() if post.node})
         return [self._node(node) for node in found]
 
@@ -91,7 +91,7 @@ class CrewView:
 
     @property
     def engines(self) -> list[str]:
-        """One line for each engine's last account."""
+        """One line per engine, from its last account."""
         return [
             f"{name}: {use.busy / use.seconds:.1f} of {use.slots} slots busy, {use.queued / use.seconds:.1f} queued, "
             f"{use.completion_tokens / use.seconds:.0f} answer tokens/s"
@@ -101,7 +101,7 @@ class CrewView:
 
     @property
     def queues(self) -> list[str]:
-        """Without a table of nodes: one line for each kind of slot that commands or gradings wait for."""
+        """One line per kind of slot that commands or gradings are queued for, for displays without a table of nodes."""
         if self.tells:
             return []
         busy = ((what, self._busy(kind, one.node)) for one in self.nodes for kind, what in SLOTS.items())
@@ -109,7 +109,7 @@ class CrewView:
 
     @property
     def tells(self) -> bool:
-        """Whether there is more than one node, or something does not work."""
+        """Whether a table of nodes is worth showing: there are several, or something does not work."""
         return len(self.nodes) > 1 or any(post.state != "ready" for post in self._posts.values())
 
 
@@ -119,17 +119,17 @@ class RunningTrial:
 
     task: str
     agent: str
-    """With its config's name, where it has one."""
+    """With its config's name, if it has one."""
     seed: int
     started: float
     stage: str = "start"
     best: float | None = None
     tokens: int = 0
-    """By its last heartbeat."""
+    """As of its last heartbeat."""
 
 
 class SweepState:
-    """Counts and rates. ``now`` is a monotonic clock in seconds."""
+    """A sweep's counts and rates. ``now`` is a monotonic clock in seconds."""
 
     def __init__(
         self,
@@ -141,27 +141,27 @@ class SweepState:
     ) -> None:
         self.total, self.done, self.now = total, done, now
         self.found_done = done
-        """Trials that an earlier run had finished: they say nothing about this run's speed."""
+        """Trials that an earlier run had finished, which say nothing about this run's speed."""
         self.estimated_seconds = estimated_seconds
         self.passed = self.failed = self.unscored = self.tokens = 0
         self.running: dict[str, RunningTrial] = {}
         self.began = now()
         self.last_heard: float | None = None
         self.step: str | None = STARTING
-        """What is done beside the trials: before the first one, and after the last, such as the report."""
+        """What happens outside the trials: before the first, or after the last, such as the report."""
         self.step_began = self.began
         self.crew = CrewView()
         self._spent: deque[tuple[float, int]] = deque()
 
     def task_of(self, trial: str) -> str:
-        """A trial's label in a line of output: task, agent, seed; its name where it is not running."""
+        """A trial's label in a line of output: task, agent, seed; its name if it is not running."""
         running = self.running.get(trial)
         if running is None:
             return trial
         return f"{running.task} {running.agent}" + (f" #{running.seed}" if running.seed else "")
 
     def take(self, event: Event) -> None:
-        """Move the picture on by one event. Events of unknown trials count, but open no row."""
+        """Update the state with one event. Events of unknown trials count, but open no row."""
         self.last_heard = self.now()
         self.crew.take(event)
         if isinstance(event, TrialStart):
@@ -177,7 +177,7 @@ class SweepState:
             _advance(trial, event)
 
     def begin_step(self, step: str) -> None:
-        """From now on this is done, until the next step or trial begins."""
+        """Set the current step, until the next step or trial begins."""
         self.step, self.step_began = step, self.now()
 
     def _count(self, tokens: int) -> None:
@@ -203,7 +203,7 @@ class SweepState:
         return 0.0 if self.last_heard is None else self.now() - self.last_heard
 
     def tokens_per_second(self) -> float | None:
-        """Over the last ``WINDOW`` seconds; None before the first token."""
+        """The rate over the last ``WINDOW`` seconds; None before the first token."""
         if not self.tokens:
             return None
         now = self.now()
@@ -212,8 +212,8 @@ class SweepState:
         return sum(count for _, count in self._spent) / max(1.0, min(WINDOW, now - self.began))
 
     def remaining_seconds(self) -> float | None:
-        """By the pace of this run's finished trials; by the plan's estimate until there are three of them, as long as
-        it lasts. None where neither says anything."""
+        """Estimated from the pace of this run's finished trials; before there are three, from the plan's estimate
+        until it runs out. None if there is neither."""
         finished = self.done - self.found_done
         if self.done >= self.total:
             return 0.0
@@ -237,7 +237,7 @@ def _advance(trial: RunningTrial, event: Event) -> None:
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, Heartbeat):
         trial.tokens = event.prompt_tokens + event.completion_tokens
-        # An agent without a suite names a best candidate too, with a progress of 0 that no test stands behind.
+        # An agent without a suite also names a best candidate, with a meaningless progress of 0.
         if event.best is not None and (event.progress or trial.best is not None):
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, VerdictEvent):
@@ -247,12 +247,12 @@ def _advance(trial: RunningTrial, event: Event) -> None:
 
 
 def arm(agent: str, config: str) -> str:
-    """``hc``, or ``hc (wide)`` under a config with a name, as in a report."""
+    """``hc``, or ``hc (wide)`` under a named config, as in a report."""
     return f"{agent} ({config})" if config else agent
 
 
 def clock(seconds: float) -> str:
-    """``45 s``, ``3 min 10 s``, ``2 h 05 min``."""
+    """Format a duration: ``45 s``, ``3 min 10 s``, ``2 h 05 min``."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -1,8 +1,7 @@
 """The generalisation report of a sweep directory: pass rates with intervals, paired comparisons, criteria.
 
-It reads ``sweep.json``, the trials' ``result.json`` and a stored audit only, through ``ports.Store``. What was not
-measured is None, never 0. It knows nothing of how a trial was made, and prints nothing: ``page`` and the command line
-render it."""
+It reads only ``sweep.json``, the trials' ``result.json`` and a stored audit, through ``ports.Store``. What was not
+measured is None, never 0. It prints nothing: ``page`` and the command line render it."""
 
 import json
 from collections import Counter
@@ -26,7 +25,7 @@ T = TypeVar("T")
 
 
 def summarise(store: Store) -> dict[str, Any]:
-    """``report --json``. Raises ``OutputError`` where the store holds no sweep."""
+    """The data of ``report --json``. Raises ``OutputError`` if the store holds no sweep."""
     sweep, rows = read_sweep(store), rows_of(store)
     declared = declared_by(sweep, rows)
     whole = _summary(sweep, rows, declared, [key for one in declared for key in one["changes"]])
@@ -34,8 +33,8 @@ def summarise(store: Store) -> dict[str, Any]:
 
 
 def summarise_several(stores: Mapping[str, Store], *, names: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """One summary of several sweeps of the same dataset, by the names of their directories; what audits and engines
-    say stays in the report of each. ``names``: what configs are called, by their hashes. Raises ``OutputError``."""
+    """One summary of several sweeps of a dataset, keyed by directory name, without audits and engine use, which stay
+    in each sweep's report. ``names``: config hash → name. Raises ``OutputError``."""
     sweeps, rows = {}, {}
     for name, store in stores.items():
         try:
@@ -75,7 +74,7 @@ def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str,
 
 
 def read_sweep(store: Store) -> dict[str, Any]:
-    """``sweep.json``; raises ``OutputError`` where there is none."""
+    """Read ``sweep.json``. Raises ``OutputError`` if it is missing or damaged."""
     if (sweep := stored_json(store, "sweep.json")) is None:
         raise OutputError("no sweep.json: this is not a sweep directory, or it was removed while it was in use")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("config"), dict):
@@ -84,12 +83,12 @@ def read_sweep(store: Store) -> dict[str, Any]:
 
 
 def stored_json(store: Store, path: str) -> Any:
-    """What a file of the sweep holds; None where there is none. Raises ``OutputError``."""
+    """The JSON in a file of the sweep; None if the file is missing. Raises ``OutputError`` if it is damaged."""
     return _stored(path, lambda: json.loads(store.read(path)))
 
 
 def stored_rows(store: Store, path: str) -> list[dict[str, Any]] | None:
-    """The rows of a table of the sweep; None where there is none. Raises ``OutputError``."""
+    """The rows of a table of the sweep; None if the file is missing. Raises ``OutputError`` if it is damaged."""
     return _stored(path, lambda: store.rows(path))
 
 
@@ -103,7 +102,7 @@ def _stored(path: str, read: Callable[[], T]) -> T | None:
 
 
 def rows_of(store: Store) -> list[dict[str, Any]]:
-    """One flat row per committed trial, by trial name. A trial without ``result.json`` does not exist."""
+    """One flat row per committed trial, sorted by name. A trial without ``result.json`` is not committed."""
     rows = [row_of(result_of(store, name)) for name in finished(store)]
     return sorted(rows, key=lambda row: str(row["trial"]))
 
@@ -114,7 +113,7 @@ def finished(store: Store) -> list[str]:
 
 
 def result_of(store: Store, trial: str) -> TrialResult:
-    """Of a committed trial. Raises ``OutputError``."""
+    """The result of a committed trial. Raises ``OutputError`` if it is damaged."""
     path = f"trials/{trial}/result.json"
     try:
         return TrialResult.model_validate_json(store.read(path))
@@ -124,12 +123,12 @@ def result_of(store: Store, trial: str) -> TrialResult:
 
 
 def key_of(store: Store, trial: str) -> TrialKey:
-    """Of a committed trial; what another version knew besides is passed over."""
+    """The key of a committed trial; ignores fields of other versions."""
     return TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"), extra="ignore")
 
 
 def row_of(result: TrialResult) -> dict[str, Any]:
-    """What the report, the tracker and the tables need of one trial."""
+    """One trial as a flat row for the report, the tracker and the tables."""
     metadata = result.agent_result.metadata
     counts = (result.agent_result.n_input_tokens, result.agent_result.n_output_tokens)
     known = [count for count in counts if count is not None]
@@ -154,7 +153,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
 
 
 def _cause(result: TrialResult) -> str | None:
-    """Why a trial is unscored, in one line; None for a scored one."""
+    """Why a trial is unscored, in one line; None if it is scored."""
     if result.passed is not None:
         return None
     if result.exception_info is None:
@@ -205,8 +204,8 @@ def figures_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """pass@k, best@k and oracle@k with a task's seeds as its pool: the only attempts of which each has a blind verdict.
-    best@k picks by the share of self-tests passed. Tasks with fewer than k scored trials cannot be asked."""
+    """pass@k, best@k and oracle@k, with a task's seeds as its pool, since only those attempts all have a blind verdict.
+    best@k picks by the share of self-tests passed. Tasks with fewer than k scored trials are left out."""
     tasks = grouped(rows, lambda row: row["task"])
     largest = min((len(pool) for pool in tasks.values()), default=0)
     verdicts = [[bool(row["passed"]) for row in pool] for pool in tasks.values()]
@@ -230,7 +229,7 @@ def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
 
 
 def _total(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
-    """A sum over all trials; None unless every trial knows its share, so that a gap never looks like thrift."""
+    """A sum over all trials; None unless every trial has a value, so that a gap never looks like a saving."""
     known = _known(rows, field)
     return sum(known) if known and len(known) == len(rows) else None
 
@@ -240,12 +239,12 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _mean_of(rows: Iterable[Mapping[str, Any]], field: str) -> float | None:
-    """The mean of what rows know of a field; None where none does."""
+    """The mean of a field over the rows that have it; None if none does."""
     return _average(_known(rows, field))
 
 
 def _only(rows: Iterable[Mapping[str, Any]], field: str) -> Any:
-    """The value that all trials share, else the list of those that occur."""
+    """The value that all trials share, or else the list of those that occur."""
     seen = sorted({row[field] for row in rows if row[field] is not None}, key=str)
     return (seen[0] if len(seen) == 1 else seen) if seen else None
 
@@ -255,7 +254,7 @@ def _counted(values: Iterable[str | None]) -> dict[str, int]:
 
 
 def models_of(config: Mapping[str, Any]) -> str | None:
-    """The solver's model, and those of roles that have one of their own; of a scripted engine its script."""
+    """The solver's model, and the models of roles with their own engine; for a scripted engine, its script."""
 
     def name(engine: Mapping[str, Any]) -> str:
         return str(engine.get("script" if engine.get("kind") == "scripted" else "model"))
@@ -265,13 +264,13 @@ def models_of(config: Mapping[str, Any]) -> str | None:
 
 
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the sweep was, for the head of the report and for the tracker."""
+    """The sweep's settings and counts, for the head of the report and for the tracker."""
     config = sweep.get("config") or {}
     agents = {*(config.get("agents") or ()), *(row["agent"] for row in rows)}
     return {
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
         "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),
-        # What checks the harness asks no model, whatever engine stands in the settings; before the first trial, too.
+        # A check of the harness uses no model, whatever the settings say; this also holds before the first trial.
         "model": models_of(config) if agents - WITHOUT_MODEL or not agents else None,
         "config": config, "task_digests": sorted({*(task["digest"] for task in sweep.get("tasks") or ()),
                                                *(str(row["task_digest"]) for row in rows)}),

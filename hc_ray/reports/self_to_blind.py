@@ -1,7 +1,7 @@
-"""What self-tests say about the hidden tests: how well they order trials (within-task AUROC), how far they can be
-taken at their word (calibration), and what stands on how they were generated.
+"""How well self-tests predict the hidden tests: how they order trials (within-task AUROC), how far their pass share can
+be trusted (calibration), and how results depend on how they were generated.
 
-A trial's own figure is the share of its suite that its submission passes."""
+A trial's self-test score is the share of its suite that its submission passes."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 from hc_ray.statistics import estimators
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Of the bins of the calibration; all tests passed is a bin of its own."""
+"""Lower edges of the calibration bins; "all tests passed" is a bin of its own."""
 TESTGEN = "solver.testgen."
 
 Row = Mapping[str, Any]
 Judged = tuple[float, bool]
-"""What self-tests give, and the verdict."""
+"""Self-test score and verdict."""
 
 
 def self_to_blind(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One part a split, of the trials that have both a suite's score and a verdict."""
+    """One part per split, over the trials that have both a self-test score and a verdict."""
     judged = [row for row in rows if row["progress"] is not None and row["passed"] is not None]
     splits = grouped(judged, lambda row: row["split"])
     return [{"split": split, **_of_split(own)} for split, own in sorted(splits.items())]
@@ -52,8 +52,8 @@ def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
-    """The chance that of two of the same task, one right and one wrong, self-tests give the right one more; a tie
-    counts half. The interval resamples tasks; ``n`` counts those that have both."""
+    """The chance that, of a passing and a failing trial of the same task, the passing one scores higher; ties count
+    half. The interval resamples tasks; ``n`` counts tasks with both outcomes."""
     found = []
     for group in groups:
         right, wrong = (sorted(score for score, passed in group if passed is side) for side in (True, False))
@@ -64,7 +64,7 @@ def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
 
 
 def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, Any]]:
-    """Blind pass rate of ``hc`` by how its tests are generated, by split; configs that agree in it count as one."""
+    """Blind pass rate of ``hc`` by test generation settings and split; configs that share them count as one."""
     known: dict[str, Row] = {}
     of_hash: dict[str, str] = {}
     for one in declared:
@@ -85,7 +85,7 @@ def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, A
 
 
 def reliance_section(summary: Row) -> Section:
-    """What self-tests are worth, in a table of bins and a sentence a split, and what stands on how they were made."""
+    """The calibration table, one sentence per split, and one per way of generating tests."""
     parts = summary["self_to_blind"]
     said = [
         f"{part['split']}: within-task AUROC {interval_of(part['auroc'])}, on {counted(part['auroc']['n'], 'task')} "
@@ -107,6 +107,6 @@ def reliance_section(summary: Row) -> Section:
 
 
 def by_task(rows: Iterable[Row], field: str) -> list[list[float]]:
-    """A field of the rows, by task; unknown counts as 0."""
+    """A field of the rows, grouped by task; unknown counts as 0."""
     groups = sorted(grouped(rows, lambda row: str(row["task"])).items())
     return [[float(row[field] or 0) for row in own] for _, own in groups]

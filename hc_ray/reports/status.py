@@ -1,4 +1,4 @@
-"""How far a sweep is, read from its directory: committed trials, the journal's last events, and the owner's lease."""
+"""A sweep's progress, read from its directory: committed trials, the journal's last events, and the owner's lease."""
 
 import time
 from collections.abc import Iterable, Set
@@ -15,13 +15,14 @@ from hc_ray.reports.progress import SweepState
 from hc_ray.reports.report import finished, read_sweep
 
 _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
-"""How a line of the journal begins that tells of a trial, and what stands in an error's."""
+"""The prefix of a journal line about a trial, and the mark of an error's line."""
 FAR = 86_400.0
-"""Seconds by which no clock is thought to be wrong."""
+"""The largest clock skew to expect, in seconds."""
 
 
 def status_of(store: Store) -> dict[str, Any]:
-    """``status --json``. ``owner`` is ``running``, ``ended`` or ``gone`` (killed; ``sweep --resume`` goes on)."""
+    """The data of ``status --json``. ``owner`` is ``running``, ``ended`` or ``gone`` (killed; ``sweep --resume``
+    continues)."""
     sweep = read_sweep(store)
     done = set(finished(store))
     owner = _owner(store)
@@ -46,7 +47,7 @@ def status_of(store: Store) -> dict[str, Any]:
 
 
 def _owner(store: Store) -> str | None:
-    """None where no sweep was ever started here."""
+    """None if no sweep was ever started here."""
 
     def read() -> Held | None:
         try:
@@ -64,8 +65,8 @@ def _owner(store: Store) -> str | None:
 
 
 def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:
-    """Of the journal, oldest first, what is not of trials that are ``done``, and errors; and its last event. Only that
-    is read as JSON: a large sweep has millions. A line that is being rewritten is skipped."""
+    """The journal's events, oldest first, without those of ``done`` trials except errors; and its last event. Parses
+    only these, since a large sweep has millions. Skips a line that is being rewritten."""
     events, kinds, lines = list[Event](), TypeAdapter[Event](Event), list[bytes]()
 
     def read(line: bytes) -> list[Event]:
@@ -82,7 +83,7 @@ def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:
 
 
 def _told(events: Iterable[Event]) -> SweepState:
-    """The sweep as these events tell of it, by the journal's clock."""
+    """The sweep's state after these events, by the journal's clock."""
     now = 0.0
     state = SweepState(total=0, now=lambda: now)
     for event in events:

@@ -1,4 +1,4 @@
-"""A sweep for readers: sections for terminal and page, and the page (``report.html``) with its plots."""
+"""A sweep's report: sections for the terminal and the page, and the page (``report.html``) with its plots."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ _GRADED = {
 }  # fmt: skip
 _NETWORK = {"mention": "network where task.toml declares one", "task": "network unless task.toml declares none"}
 TRIALS = 500
-"""Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
+"""The most rows in the page's list of trials, unscored ones first. ``report.json`` holds all."""
 
 
 def report_sections(summary: Data, *, out: str = "OUT") -> Sequence[Section]:
-    """The whole report for a terminal; ``out``: the sweep directory's name in commands."""
+    """The report for a terminal; ``out``: the sweep directory's name in commands."""
     return [_head(summary), *_results(summary), *_other_sections(summary, out)]
 
 
 def result_sections(summary: Data, *, out: str) -> Sequence[Section]:
-    """What a sweep ends with: its rates and comparisons, and the tasks that fail their own check."""
+    """What ``sweep`` prints at its end: rates, comparisons, and tasks that fail their own check."""
     return [*_results(summary), controls_section(summary, out)]
 
 
 def html(summary: Data) -> str:
-    """The whole page."""
+    """The HTML page."""
     head, (*compared, alarms) = _head(summary), comparison_sections(summary)
-    nothing = "Nothing to compare: fewer than two agents or configs with a model finished a trial."
+    nothing = "Nothing to compare: fewer than two agents or configs that use a model finished a trial."
     parts = [
         head._replace(title=""),
         *agent_sections(summary["configs"]), tuned_section(summary), draw("reading"),
@@ -72,7 +72,7 @@ def _head(summary: Data) -> Section:
 
 
 def _terms(trials: Sequence[Data]) -> list[str]:
-    """Under which rules the hidden tests ran, as far as it was the same for all; else how often which."""
+    """The rules under which the hidden tests ran, with counts where they differ between trials."""
     told = []
     rules: tuple[tuple[str, dict[str, str]], ...] = (("grading", _GRADED), ("sandbox", {}), ("network", _NETWORK))
     for name, words in rules:
@@ -81,12 +81,12 @@ def _terms(trials: Sequence[Data]) -> list[str]:
             told.append(" / ".join(counts))
     lines = [f"tests ran {' · '.join(told)}"] if told else []
     if alone := sum(bool(row["passed"]) and row["witness"] == "none" for row in trials):
-        lines.append(f"{counted(alone, 'passed trial')} without a second witness: the tests run no pytest")
+        lines.append(f"{counted(alone, 'passed trial')} without a second witness: the tests do not run pytest")
     return lines
 
 
 def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
-    """All figures of every agent and config, and what must be known to read them."""
+    """All figures of every agent and config, and the notes needed to read them."""
     columns = ("agent", "config", "split", "blind pass", "self-test pass", "tasks", "trials", "unscored", "weak suites",
                "ties", "unscored as fails", "retried", "tokens/trial", "tokens/pass", "engine s", "wall s",
                "time limit ×")  # fmt: skip
@@ -118,9 +118,9 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
     rates = ", ".join(f"{one['label']} {interval_of(one['blind_pass_unscored_as_fail'])}" for one in configs)
     as_fails = f"blind pass rate if unscored trials count as fails: {rates}" if rates else "no finished trial"
     had = {
-        "weak_suites": "had a suite that tells no state from another",
-        "silent": "had nothing to tell the submitted candidate from one that behaves differently",
-        "empty": "handed in nothing: no answer changed anything (hc-ray show says how they ended)",
+        "weak_suites": "had a weak suite: no test discriminates",
+        "silent": "had no evidence for the submitted candidate over one that behaves differently",
+        "empty": "submitted nothing: no answer changed anything (hc-ray show says how they ended)",
         "retried": "scored after a retry (hc-ray show lists the failed attempts)",
     }
     counts = {name: sum(one[name] for one in configs) for name in (*had, "unasked")}
@@ -128,7 +128,7 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
     yield Section("", after=said if unscored else [as_fails, *said])
     warnings = [as_fails] if unscored else []
     if counts["unasked"]:
-        why = "nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
+        why = "no model was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
         warnings.append(f"{counted(counts['unasked'], 'trial')} cost no tokens: {why}")
     if multipliers := {str(one["timeout_multiplier"]) for one in configs} - {"1.0", "None"}:
         warnings.append(f"time limits multiplied by {', '.join(sorted(multipliers))}")
@@ -136,13 +136,13 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
 
 
 def tuned_section(summary: Data) -> Section:
-    """Whether the config was chosen by its verdicts on these tasks."""
+    """The caveat if the config was chosen by its verdicts on these tasks."""
     tasks = {row["task"] for row in summary["trials"]}
     return Section("", after=tuned(summary["sweep"]["tuned_on"], tasks), tone="warn")
 
 
 def comparison_sections(summary: Data) -> Iterator[Section]:
-    """Each comparison in words; of more than a few those that found a difference, and a count."""
+    """Each comparison in words; if there are many, those that found a difference, and a count of the rest."""
     found = summary["comparisons"]
     told = [one for one in found if len(found) <= HANDFUL or one["says"] in ("improved", "worse")]
     sentences = [(summary["compared"], "soft")] if summary["compared"] else []
@@ -190,7 +190,7 @@ def _pairs(comparisons: Sequence[Data]) -> Section:
 
 
 def _other_sections(summary: Data, out: str = "OUT") -> Iterator[Section]:
-    """What stands behind the rates, what they cost, and what went wrong."""
+    """What supports the rates, what they cost, and what went wrong."""
     yield curves_section(summary)
     if "directories" not in summary["sweep"]:
         yield quality_section(summary["suite_quality"])
@@ -206,7 +206,7 @@ def _other_sections(summary: Data, out: str = "OUT") -> Iterator[Section]:
 
 
 def curves_section(summary: Data) -> Section:
-    """What repeated seeds say."""
+    """Figures from repeated seeds."""
     columns = ("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency")
     rows = [
         (one["label"], one["split"], k, *(number(one[name][k]) for name in ("pass_at_k", "best_at_k", "oracle_at_k")),
@@ -219,7 +219,7 @@ def curves_section(summary: Data) -> Section:
 
 
 def criteria_section(summary: Data) -> Section:
-    """Met or not met only where the whole interval says so."""
+    """The criteria; met or not met only if the whole interval says so."""
     rows = [
         (one["name"], one["says"], interval_of(one), "none" if one["needs"] is None else f"≥ {one['needs']:.2f}")
         for one in summary["criteria"]
@@ -229,7 +229,7 @@ def criteria_section(summary: Data) -> Section:
 
 
 def unscored_section(summary: Data) -> Section:
-    """Why trials have no verdict."""
+    """The causes of unscored trials."""
     rows = [
         (one["label"], one["split"], count, cause)
         for one in summary["configs"]
@@ -239,7 +239,7 @@ def unscored_section(summary: Data) -> Section:
 
 
 def controls_section(summary: Data, out: str = "OUT") -> Section:
-    """Trials of the agents that check the harness which did not end as they must, with the command that shows why."""
+    """Trials of ``oracle`` and ``nop`` with the wrong verdict, each with the command that shows why."""
     rows = [
         (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]] + _ended(row),
          "not kept: a holdout task" if row["split"] == "holdout" else f"hc-ray unseal {out}/{row['trial']}")
@@ -251,12 +251,12 @@ def controls_section(summary: Data, out: str = "OUT") -> Section:
 
 
 def _ended(row: Data) -> str:
-    """How the reference ended, where that may be why its tests fail: they print nothing of it."""
+    """How the reference solution ended if that may be why its tests fail, since their output does not show it."""
     return f"; solution/solve.sh: {row['solution']}" if row["solution"] not in (None, "exit status 0") else ""
 
 
 def listings(summary: Data) -> list[str]:
-    """Folded on a page: the trials, unscored ones first, and all settings."""
+    """The collapsed parts of a page: the trials, unscored ones first, and all settings."""
     trials, sweep = summary["trials"], summary["sweep"]
     shown = sorted(trials, key=lambda row: row["passed"] is not None)[:TRIALS]
     verdicts = {True: "pass", False: "fail"}

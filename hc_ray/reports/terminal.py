@@ -1,7 +1,7 @@
-"""What a person sees: text, tables and the live progress of a sweep. The only module that knows rich.
+"""Text, tables and the live progress of a sweep on the terminal. The only module that imports rich.
 
-On a terminal ``Progress`` redraws one panel; elsewhere it prints one plain line per finished trial, and one where a
-minute passed without."""
+On a terminal, ``Progress`` redraws one panel; elsewhere it prints one plain line per finished trial, and one whenever a
+minute passes without any."""
 
 import contextlib
 import os
@@ -25,20 +25,20 @@ from hc_ray.reports.page import TONES, VERDICTS, Section, printable
 from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
-"""Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
+"""Width if the output is not a terminal, so that tables in files and pipes do not wrap."""
 NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "")
 QUIET = 60.0
-"""Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
+"""If the output is not a terminal: seconds without a line after which one reports the sweep's progress."""
 _WHOLE, _LEAST, _ENOUGH = 20, 8, 24
-"""Characters up to which a cell is no text that folds; that one which folds needs, and is well read with."""
+"""In characters: the longest cell that must not fold, and the least and the ample width of a column that folds."""
 MOST_NODES = 8
-"""Nodes that the live display shows."""
+"""The most nodes that the live display shows."""
 STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
 """Tone → style."""
 
 
 class _Patient(Console):
-    """A console whose reader may go away (``| head``): what was begun goes on, silently."""
+    """A console that outlives its reader (``| head``): the command continues silently."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -52,24 +52,24 @@ def _console(stream: IO[str] | None = None) -> Console:
 
 
 def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = None) -> None:
-    """One piece of text; long lines fold at words."""
+    """Print text; long lines fold at words."""
     _console(stream).print(Text(printable(text), style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[str]) -> None:
-    """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
+    """Print a table without rules. Right-aligns the columns in ``numbers`` and colours the words in ``TONES``."""
     grid, console, cells = _grid(columns, numbers), _console(), [[_cell(value) for value in row] for row in rows]
     for row in cells:
         grid.add_row(*row)
     wide = [max([len(column), *(row[place].cell_len for row in cells)]) for place, column in enumerate(columns)]
     if sum(min(one, _WHOLE if one <= _WHOLE else _LEAST) + 2 for one in wide) <= console.width:
         for column, one in zip(grid.columns, wide, strict=True):
-            column.no_wrap = one <= _WHOLE  # an interval and the like stand on one line, longer texts fold
+            column.no_wrap = one <= _WHOLE  # keep intervals and the like on one line
     console.print(grid)
 
 
 def tell(*sections: Section) -> None:
-    """The sections of a report, as far as they tell anything."""
+    """Print the sections of a report, except empty ones."""
     for section in sections:
         _tell(section)
 
@@ -88,7 +88,7 @@ def _tell(section: Section) -> None:
         rows = [[row[place] for place in shown] for row in section.rows]
         _table([section.columns[place] for place in shown], rows, section.numbers)
         if left := [column for column in section.columns if column not in wide]:
-            say(f"left out for want of room: {', '.join(left)}", style="dim")
+            say(f"columns left out for lack of room: {', '.join(left)}", style="dim")
     for note in section.after:
         say(note, style=style)
 
@@ -100,8 +100,8 @@ def _cell(value: Any) -> Text:
 
 
 class _Panel(Live):
-    """Rich's live display; it also removes what a narrowed window has folded of its last picture. What that moved out
-    of the window nobody can remove."""
+    """Rich's live display, which also erases lines of its last frame that a narrowed window has folded, as far as they
+    are still in the window."""
 
     _widths: Sequence[int] = ()
 
@@ -114,7 +114,7 @@ class _Panel(Live):
 
 
 class Progress:
-    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread."""
+    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` is thread-safe."""
 
     def __init__(
         self,
@@ -149,14 +149,14 @@ class Progress:
             self._live = None
 
     def emit(self, event: Event) -> None:
-        """Take one event into the picture; print a line for what is worth one."""
+        """Update the display with one event, and print a line if it is worth one."""
         with self._lock:
             line = self._taken(event)
-        if line:  # without the lock: who draws the panel holds rich's, for which a line waits, and waits for this one
+        if line:  # not under our lock: the drawing thread holds rich's lock, which a line needs, and waits for ours
             self._line(*line)
 
     def _taken(self, event: Event) -> tuple[str, str] | None:
-        """The line that an event is worth, and its style."""
+        """The line for an event and its style; None if it is not worth one."""
         state, shown = self.state, self.state.task_of(event.trial)
         state.take(event)
         if isinstance(event, TrialComplete):
@@ -170,19 +170,19 @@ class Progress:
         if self._verbose and event.type == "action":
             return f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim"
         if self._live is None and state.running and state.now() - self._spoke >= QUIET:
-            under_way = f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens"
+            under_way = f"{counted(len(state.running), 'trial')} running, {state.tokens:,} tokens"
             return f"         {under_way}, {clock(state.elapsed())} elapsed", "dim"
         return None
 
     def doing(self, step: str) -> None:
-        """Show what is done beside the trials, until the display ends or another step begins."""
+        """Show a step outside the trials, until another step begins or the display ends."""
         with self._lock:
             self.state.begin_step(step)
             if self._live is None:
                 self._line(f"{step} …", "dim")
 
     def _step_taken(self) -> str:
-        """The step that is done beside the trials, and how long it has taken."""
+        """The current step outside the trials, and how long it has taken."""
         return f"{self.state.step}, {clock(self.state.now() - self.state.step_began)}"
 
     def _finished(self, event: TrialComplete, shown: str, word: str) -> str:
@@ -196,7 +196,7 @@ class Progress:
         self._console.print(Text(printable(text), style=style), soft_wrap=self._live is None)
 
     def render(self) -> RenderableType:
-        """The panel as it stands: overall bar, then the running trials."""
+        """The current panel: overall bar, then the running trials."""
         with self._lock:
             state = self.state
             if not state.total and state.step is not None:
@@ -218,7 +218,7 @@ class Progress:
             told = "" if rate is None or state.step is not None else f" ({rate:.0f} tokens/s)"
             facts.append(f"{state.tokens:,} tokens{told}")
             if late:
-                facts.append(f"nothing heard for {clock(state.silence())}")
+                facts.append(f"no event for {clock(state.silence())}")
             parts: list[RenderableType] = [head, Text(" · ".join(facts), style="yellow" if late else "dim")]
             if state.step is not None:
                 parts.append(Text(self._step_taken(), style="bold"))
@@ -256,8 +256,8 @@ class Progress:
 
 @contextlib.contextmanager
 def waiting(what: str, **shown: Any) -> Iterator[None]:
-    """Say what is waited for and how long it takes: in a panel, elsewhere when it begins and when it ends. ``shown`` as
-    of ``Progress``."""
+    """Show what is being waited for and how long it takes: in a panel, or elsewhere with a line at its start and end.
+    ``shown``: arguments of ``Progress``."""
     with Progress(0, **shown) as progress:
         progress.doing(what)
         try:
@@ -268,12 +268,12 @@ def waiting(what: str, **shown: Any) -> Iterator[None]:
 
 
 def _short(text: str, style: str = "") -> Text:
-    """One line, cut where the window has no room for it."""
+    """One line, cut at the window's edge."""
     return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _grid(columns: Sequence[str], numbers: Sequence[str] = (), *, short: bool = False) -> Table:
-    """``short``: of cells by ``_short``, the longest of which give way first; else long cells take several lines."""
+    """``short``: cells come from ``_short``, and the longest are cut first; otherwise long cells wrap."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in numbers else "left"

@@ -9,14 +9,14 @@ from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
 LINES, CHARACTERS, FILES = 80, 8000, 20
-"""Of a text, and of a candidate, as far as they are shown to who does not ask for all."""
+"""How much of a text, and of a candidate, is shown without ``-v``."""
 NO_TESTS = "none: this agent writes no tests"
-INPUTS = "→ ?: an input without an expected value; candidates pass where they run, and are compared with each other."
+INPUTS = "→ ?: an input without an expected value: candidates pass if they run, and are compared with each other."
 
 
 def trial_sections(trial: Data, *, out: str = "OUT", verbose: bool = False) -> Iterator[Section]:
-    """What ``describe`` found in the sweep directory ``out``. ``verbose`` shows long texts whole, and adds every prompt
-    and answer."""
+    """The sections for what ``describe`` found in the sweep directory ``out``. ``verbose`` does not shorten texts, and
+    adds every prompt and answer."""
     where = f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}"
     yield Section(trial["trial"], after=[where], tone="plain")
     instruction = trial["instruction"] or _none(trial, "not stored: this agent does not read it")
@@ -39,13 +39,13 @@ def trial_sections(trial: Data, *, out: str = "OUT", verbose: bool = False) -> I
 
 
 def _none(trial: Data, usual: str) -> str:
-    """Why a trial holds none of something: as ``usual``, or since it ended before its agent had read the task."""
+    """Why a part of a trial is missing: ``usual``, or that the trial ended before its agent read the task."""
     early = trial["passed"] is None and not trial["instruction"] and trial["agent"] not in WITHOUT_MODEL
     return "none: the trial ended before this" if early else usual
 
 
 def _text(title: str, text: str, *, whole: bool) -> Section:
-    """A text, or its beginning and how much more there is."""
+    """A text, or its beginning and how much is left out."""
     text = text.rstrip("\n")
     shown = text if whole else "\n".join(text.split("\n", LINES)[:LINES])[:CHARACTERS]
     left = len(text) - len(shown)
@@ -57,7 +57,7 @@ def _more(left: int, noun: str) -> list[str]:
 
 
 def _attempts(attempts: Sequence[Data]) -> Section:
-    """What failed outside the sandboxes, in its order."""
+    """The failures outside the sandboxes, in order."""
     rows = [
         (one["stage"], one["number"], one["at"], one["error_type"], (one["error"].strip().splitlines() or [""])[0],
          "no retry" if one["again_after_sec"] is None else f"{one['again_after_sec']:.1f} s")
@@ -68,7 +68,7 @@ def _attempts(attempts: Sequence[Data]) -> Section:
 
 
 def suite_sections(suite: Data | None, none: str = NO_TESTS) -> Iterator[Section]:
-    """The tests with the gate's reasons, and what was understood on the way."""
+    """The tests with the gate's reasons, and the tester's notes."""
     if suite is None:
         yield Section("Self-tests", after=(none,))
         return
@@ -81,7 +81,7 @@ def suite_sections(suite: Data | None, none: str = NO_TESTS) -> Iterator[Section
     title = f"Self-tests: {admitted} admitted of {len(rows)} generated"
     columns = ("admitted", "id", "category", "test", "gate's reason")
     inputs = any(test["expectation"]["kind"] == "unknown" for test in suite["tests"])
-    said = [INPUTS] if inputs else [] if rows else ["no test was written"]
+    said = [INPUTS] if inputs else [] if rows else ["no tests were written"]
     yield Section(title, columns, rows, after=said, spare=("category",))
     counts = ", ".join(f"{category} {admitted}/{made}" for category, (admitted, made) in suite["counts"].items())
     told = {
@@ -104,7 +104,7 @@ def expected(expectation: Data) -> str:
 
 
 def _asks(test: Data) -> str:
-    """``double(2) → 4`` and the like, on one line."""
+    """A test on one line, such as ``double(2) → 4``."""
     if test["subject"]["kind"] == "check":
         name = str(test["subject"].get("function") or "").removeprefix("test_").replace("_", " ")
         return f"{name}: “{test['sentence'][:120]}”" if test.get("sentence") else name
@@ -133,7 +133,7 @@ def _of_candidates(trial: Data, *, whole: bool) -> Iterator[Section]:
 
 
 def _result(one: Data, *, whole: bool) -> Iterator[Section]:
-    """What a candidate made: its difference to its parent, else its files."""
+    """A candidate's diff to its parent, or else its files."""
     name = f"{one['id']}{' (submitted)' if one['chosen'] else ''}"
     made = [(f"diff to {one['parent']}", one["diff"])]
     if not one["diff"]:
@@ -141,7 +141,7 @@ def _result(one: Data, *, whole: bool) -> Iterator[Section]:
         made = sorted((one["files"] or {}).items(), key=lambda item: (item[0].startswith("/"), len(item[1])))
     odd = {what: f"{what} ({text.removeprefix(NO_TEXT)}" for what, text in made if text.startswith(NO_TEXT)}
     if odd:
-        yield _text(f"{name}: what is no text", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
+        yield _text(f"{name}: binary parts", "\n".join(in_lines(odd, len(odd) * 4 if whole else LINES)), whole=whole)
     texts = [(what, text) for what, text in made if not text.startswith(NO_TEXT)]
     shown = texts if whole else texts[:FILES]
     for what, text in shown:
@@ -150,7 +150,7 @@ def _result(one: Data, *, whole: bool) -> Iterator[Section]:
 
 
 def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
-    """``tests``: what its rows are. Only the candidates in ``shown``: a duplicate's column would repeat another's."""
+    """``tests`` names its rows. Shows only the candidates in ``shown``: a duplicate's column would repeat another."""
     columns = [(name, row) for name, row in zip(matrix["candidates"], matrix["cells"], strict=True) if name in shown]
     rows = []
     for index, test in enumerate(matrix["tests"]):
@@ -163,7 +163,7 @@ def _matrix(matrix: Data, shown: Collection[str], tests: str) -> Section:
 
 
 def _first(failure: str) -> str:
-    """What a failure says in one line: the last that adds nothing to one before it, as pytest's do."""
+    """A failure in one line: the last that does not continue another, as pytest's lines may."""
     lines = failure.strip().splitlines()
     return next(
         (line for line in reversed(lines) if line[:1] not in ("", " ", "+", "-", "?")), lines[0] if lines else ""
@@ -188,7 +188,7 @@ def _why(trial: Data, *, whole: bool) -> str:
     if selection is None:
         ended = f"solution/solve.sh: {trial['solution']}; " if trial["solution"] else ""
         if ended and trial["grading"] == "shared":
-            return f"no selection took place; {ended}its changes are not kept: it was graded where it ran"
+            return f"no selection took place; {ended}its changes are not stored: it was graded where it ran"
         changed = trial["submission"] or []
         left = 0 if whole else len(changed[FILES:])
         files = ", ".join([*changed[: len(changed) - left], *_more(left, "file")]) or "nothing"

@@ -1,5 +1,5 @@
 """One trial as data for ``show``: instruction, self-tests, results of each candidate, the selection and its reason, and
-the verdict. It reads a trial's folder and nothing sealed."""
+the verdict. Reads a trial's folder and nothing sealed."""
 
 import difflib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from hc_ray.reports.report import finished, result_of, row_of, stored_json, stor
 
 
 def find_trial(store: Store, name: str) -> str:
-    """The full name of a trial from a part of it. Raises ``OutputError`` where none or several match."""
+    """The full name of a trial from a part of it. Raises ``OutputError`` unless exactly one matches."""
     names = finished(store)
     if name in names:
         return name
@@ -34,7 +34,7 @@ def _agent(store: Store, trial: str) -> str:
 
 
 def describe(store: Store, trial: str) -> dict[str, Any]:
-    """Everything ``show --json`` prints. Parts that a trial does not have (an ``oracle`` has no suite) are None."""
+    """The data of ``show --json``. Parts that a trial lacks (``oracle`` has no suite) are None."""
     folder = f"trials/{trial}"
     result = result_of(store, trial)
     metadata = result.agent_result.metadata
@@ -63,7 +63,7 @@ def _instruction(trajectory: Mapping[str, Any] | None) -> str | None:
 
 
 def told_suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A suite's JSON with each test's fate beside it, admitted ones first."""
+    """A suite's JSON with the gate's decision on each test, admitted ones first."""
     if suite is None:
         return None
     admitted, dropped = suite.get("tests", []), suite.get("dropped", [])
@@ -99,7 +99,7 @@ def _matrix(store: Store, path: str) -> dict[str, Any] | None:
 def _candidates(
     store: Store, folder: str, metadata: Mapping[str, Any], selection: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """The candidates in the order in which they came, each with its files; for a repair, the change to its parent."""
+    """The candidates in order of creation, each with its files; for a repair, with the diff to its parent."""
     stored = {one["id"]: one for one in stored_json(store, f"{folder}/agent/candidates.json") or []}
     scores = (selection or {}).get("scores") or {}
     shown = []
@@ -135,7 +135,7 @@ def _members(store: Store, path: str) -> list[str] | None:
 
 
 def _exchanges(trajectory: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Every question and answer, in the order of the trajectory."""
+    """Every prompt and answer, in the order of the trajectory."""
     return [
         {"of": part["trajectory_id"], "purpose": (part.get("extra") or {}).get("purpose"), "source": step["source"],
          "message": step["message"]}

@@ -49,7 +49,7 @@ class TrialOutcome(Value):
     stop_reason: str = ""
     """Why the search ended: ``single sample``, ``complete``, ``tokens``, ``turns``, ``rounds``, ``timeout``."""
     unanswered: int = 0
-    """Questions that were in flight when the search ended. What the engine counted for them is in no sum."""
+    """Questions still open when the search ended. No sum includes their tokens."""
     notes: tuple[Shown, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     differences: Mapping[str, bytes] = {}

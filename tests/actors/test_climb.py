@@ -87,7 +87,7 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
                 stored_config(place)
     stored = len(list(trials.glob("*/trials/*/result.json")))
     going = climb.prepare(SweepConfig.model_validate(climb.stored_settings(given["out"])), resume=True)
-    assert "0 generations (0 tokens), accepted: no change; another is under way" in said(tell_climb_plan, going)
+    assert "0 generations (0 tokens), accepted: no change; another is in progress" in said(tell_climb_plan, going)
     again = climbed(climb.stored_settings(given["out"]), rest := Watch(), resume=True)
     assert records(given["out"]) == records(str(tmp_path / "whole"))
     assert stored + rest.ended == all_of_it.ended == len(whole["trials"]) == whole["bits"], "no stored trial ran twice"
@@ -113,7 +113,7 @@ def test_the_plan_tells_tokens_and_time_of_a_generation_a_confirmation_and_the_w
     trials = (TASKS * 4 * 2, TASKS * 2 * 2, TASKS * 4 * (2 + 2) * 3)
     assert plan.cost == tuple((count * tokens, pytest.approx(count * seconds)) for count in trials)
     told = said(tell_climb_plan, plan)
-    assert f"({trials[0] * tokens:,} tokens) a generation" in told and "already done" not in told
+    assert f"({trials[0] * tokens:,} tokens) per generation" in told and "already done" not in told
     few = plan.model_copy(update={"terms": plan.terms.model_copy(update={"tokens": 100 * tokens})})
     assert few.cost[-1] == (100 * tokens, pytest.approx(100 * seconds)), "its tokens end it"
 
@@ -185,11 +185,11 @@ def test_a_tracker_that_hangs_holds_a_climb_up_for_a_while_and_no_longer(monkeyp
     with climb_story.told("uri", "out", cluster=World(), sealed_root="", note=notes.append):
         """It ends by itself."""
     assert World.told == ["RUNNING", "KILLED", "FINISHED"]
-    assert notes == ["MLflow was not told: no answer in time; to export: hc-ray export mlflow out"] * 2
+    assert notes == ["not exported to MLflow: no answer in time; to export: hc-ray export mlflow out"] * 2
 
 
 @pytest.mark.parametrize(("more", "says"), [
-    ({"split": "holdout"}, "dev only"), ({"agents": ["raw", "hc"]}, "tunes hc alone"),
+    ({"split": "holdout"}, "dev only"), ({"agents": ["raw", "hc"]}, "tunes only hc"),
     ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"), ({"seeds": 2}, "climb.looks"),
     ({"climb": {"tokens": 1000}}, "may not pay for one look"), ({"limit": 5}, "on 5 tasks no change can be accepted"),
 ])  # fmt: skip

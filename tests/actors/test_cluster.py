@@ -88,7 +88,7 @@ def test_a_token_that_others_could_read_or_that_is_none_is_refused_with_the_reme
     path = token_file()
     secret = path.read_text()
     spoil(path)
-    with pytest.raises(PlatformError, match=r"holds no token that only this user can read .*; remove it") as refused:
+    with pytest.raises(PlatformError, match=r"has no token that only this user can read .*; remove it") as refused:
         token_file()
     assert secret not in str(refused.value)
     path.unlink()
@@ -101,7 +101,7 @@ def test_an_address_where_nobody_or_something_else_answers_or_of_a_ray_client_is
         port = free.getsockname()[1]
     web, answers = listener
     answers.append(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    for given, says in {f"127.0.0.1:{port}": "no Ray cluster responds", web: "is no Ray cluster",
+    for given, says in {f"127.0.0.1:{port}": "no Ray cluster responds", web: "is not a Ray cluster",
                         "ray://head:10001": "Ray Job"}.items():  # fmt: skip
         with pytest.raises(PlatformError, match=says):
             address.running_cluster(given)

@@ -127,7 +127,7 @@ async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_e
     await parcels.to_sandboxes(Slow())
     assert len(most) == 6 and max(most) == distribution.WINDOW
     (tmp_path / "full").write_text("no folder")
-    with pytest.raises(SandboxError, match=r"cannot keep task [0-9a-f]{12}: .*full"):
+    with pytest.raises(SandboxError, match=r"cannot store task [0-9a-f]{12}: .*full"):
         await parcels.to_sandboxes(_node(tmp_path, "full")[0])
 
 
@@ -211,7 +211,7 @@ async def test_other_weights_than_planned_and_a_disk_without_room_are_refused_in
     full = type("Usage", (), {"free": 7})
     monkeypatch.setattr(weights_shelf.shutil, "disk_usage", lambda path: full)
     with pytest.raises(
-        EngineError, match=r"node \S+ cannot keep the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
+        EngineError, match=r"node \S+ cannot store the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
     ):
         await furnish(Cluster(), Engine(planned), planned)
 

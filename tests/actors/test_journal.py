@@ -124,7 +124,7 @@ def test_of_two_machines_of_one_name_that_start_on_one_directory_the_second_is_r
         said = start(*twins)
         assert sorted(line == "took\n" for line in said) == [False, True], said
         (late,) = start(twins[said[0] == "took\n"])
-        assert re.search(r"another hc-ray \(process 2 on twin\) is running .* try again 4 s after it went", late)
+        assert re.search(r"another hc-ray \(process 2 on twin\) is running .* try again 4 s after it left", late)
     for twin in twins:
         twin.communicate()
 

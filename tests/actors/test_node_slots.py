@@ -48,7 +48,7 @@ async def test_the_look_at_a_node_before_a_sweep_removes_what_a_dead_one_left_th
 
 @pytest.mark.parametrize("given", ["gpu=1", "engine_slot", "engine_slot=-1", "sandbox_slot=all"])
 def test_slots_that_are_none_are_refused_with_the_form(given):
-    with pytest.raises(ConfigError, match="is none of engine_slot=N"):
+    with pytest.raises(ConfigError, match="is not one of engine_slot=N"):
         node_slots(given, here=Host("bwrap"))
 
 

@@ -144,5 +144,5 @@ async def test_a_sandbox_goes_to_the_node_with_the_fewest_for_its_slots_that_has
     await place.create(TASK, "x")
     assert held() == [3, 2, 0], "better one in doubt than none"
     place.arrange({"b": Station(b, 1, frozenset({TASK.digest}))})
-    with pytest.raises(SandboxError, match="no node can make a sandbox of t at present"):
+    with pytest.raises(SandboxError, match="no node can make a sandbox for t at present"):
         await place.create(TASK, "x")

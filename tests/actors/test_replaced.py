@@ -142,7 +142,7 @@ def stays_away():
 
 
 @pytest.mark.parametrize(("played", "says"), [
-    (does_not_come_up, "does not come up again: no memory for the weights"),
+    (does_not_come_up, "cannot be restarted: no memory for the weights"),
     (stays_away, "nobody answers at /var/run/docker.sock"),
 ])  # fmt: skip
 def test_what_stays_away_stops_the_sweep_with_one_line_and_a_resume_does_the_rest(tmp_path, played, says):

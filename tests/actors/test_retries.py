@@ -65,7 +65,7 @@ def test_a_verdict_is_never_asked_for_twice_even_when_its_trial_dies_of_it(tmp_p
     result = results_of(tmp_path / "out")["t0"]
     metadata = result["agent_result"]["metadata"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.0} and metadata["bits"] == [False]
-    assert "after the verdict is lost" in metadata["notes"][-1] and result["agent_result"]["n_output_tokens"] == 12
+    assert "could not continue after" in metadata["notes"][-1] and result["agent_result"]["n_output_tokens"] == 12
 
 
 def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_unscored(tmp_path):

@@ -241,8 +241,8 @@ def test_what_no_sandbox_or_prompt_can_hold_is_left_out(tmp_path):
     (tmp_path / "line\nbreak").write_text("x")
     seen = contents(Folders([str(tmp_path)]).workspace("."))
     assert [one.path for one in seen.members] == [WORKDIR, f"{WORKDIR}/line\nbreak"]
-    assert sorted(seen.left_out) == ["caf?: no UTF-8 in its name, or in the link",
-                                     "link: no UTF-8 in its name, or in the link", "pipe: no file"]  # fmt: skip
+    assert sorted(seen.left_out) == ["caf?: its name or link target is not valid UTF-8",
+                                     "link: its name or link target is not valid UTF-8", "pipe: no file"]  # fmt: skip
     assert seen.task(tmp_path, "x", "image").digest
 
 

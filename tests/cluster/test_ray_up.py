@@ -92,7 +92,7 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         launcher.does(sweep)  # at once: the workers are still installing
         wait(all_nodes, BUSY, "three nodes with an engine's slot each")
         assert "no Ray cluster responds at host1:6380" in launcher.refused("--address host1:6380")
-        assert "this machine is no node of the Ray cluster" in launcher.refused("--address host1:6379")
+        assert "this machine is not a node of the Ray cluster" in launcher.refused("--address host1:6379")
         (launcher.folder / "other").write_text("0" * 64)
         (launcher.folder / "other").chmod(0o644)
         wrong = launcher.refused("--address host1:6379", "RAY_AUTH_TOKEN_PATH=other")

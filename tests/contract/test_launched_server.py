@@ -105,7 +105,9 @@ def test_what_does_not_come_up_is_told_in_one_line_and_leaves_a_log_and_no_proce
     assert error is ConfigError or (tmp_path / "server.log").is_file()
 
 
-@pytest.mark.parametrize(("taken", "error"), [(1, None), (9, "something else took each of 3 ports; .*in use")])
+@pytest.mark.parametrize(
+    ("taken", "error"), [(1, None), (9, "other programs took all 3 ports that were tried; .*in use")]
+)
 def test_a_port_that_was_taken_meanwhile_is_left_to_whoever_has_it(taken, error, tmp_path, monkeypatch):
     choose, chosen = server.free_port, []
     with socket.create_server(("127.0.0.2", 0)) as holder:
@@ -126,12 +128,12 @@ def test_a_port_that_was_taken_meanwhile_is_left_to_whoever_has_it(taken, error,
     assert len(chosen) == min(taken + 1, 3)
 
 
-LESS = "; a smaller model or engine.context_tokens takes less"
+LESS = "; use a smaller model or lower engine.context_tokens"
 
 
 @pytest.mark.parametrize(("log", "says"), [
     (["load: failed to load model", "main: exiting"], "load: failed to load model"),
-    (["a", "  b  c "], "b c"), ([], "it said nothing"),
+    (["a", "  b  c "], "b c"), ([], "its log is empty"),
     (["(core) ERROR torch.OutOfMemoryError: CUDA out of memory", "x"], f"OutOfMemoryError: CUDA out of memory{LESS}"),
     (["malloc: insufficient memory (3 MB)", "RuntimeError: no"], f"malloc: insufficient memory (3 MB){LESS}"),
 ])  # fmt: skip
@@ -153,7 +155,7 @@ async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(home, m
         await actor.stop()
     assert family(os.getpid()) == {os.getpid()}
     longer = Engine(config.model_copy(update={"context_tokens": 8192}))
-    with pytest.raises(ModelError, match="a context of 4,096 tokens, but 8,192 were planned"):
+    with pytest.raises(ModelError, match="a context of 4,096 tokens, but the plan assumes 8,192"):
         await longer.start()
     await longer.stop()
 

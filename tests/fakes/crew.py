@@ -169,7 +169,9 @@ class _Verifiers(_Actor):
     async def reference(self, task: Task, keep_output: bool) -> Submission:
         return await self.play("reference", task.name, submission(task, "reference"))
 
-    async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
+    async def grade(
+        self, task: Task, handed_in: Submission | None, keep_output: bool, reference: bool = False
+    ) -> Verdict:
         return await self.play("grade", task.name, verdict(True))
 
     async def leaks(self, blobs: Any) -> list[str]:
@@ -231,7 +233,7 @@ class _Trials(_Actor):
     async def go_on(self, name: str, passed: bool | None) -> Step:
         if passed is None:
             await self.play("fail", name, None)
-            return Step(fault=fault_of(VerifierError("no verdict could be had")))
+            return Step(fault=fault_of(VerifierError("no verdict could be obtained")))
         step: Step = await self.play("resume", name, None)
         return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
 

@@ -97,7 +97,7 @@ async def test_a_prompt_that_does_not_fit_is_an_empty_answer_and_a_text_to_conti
     async with speaking(context=5) as (_, model):
         answer = await model.complete(chat(("user", "word " * 9)))
         assert (answer.text, answer.finish_reason, answer.completion_tokens) == ("", "context", 0)
-        with pytest.raises(EngineError, match="conversations only"):
+        with pytest.raises(EngineError, match="only chat"):
             await model.complete(Prompt(role="solver", purpose="candidate", text="def f("))
 
 

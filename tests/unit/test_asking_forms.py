@@ -213,7 +213,7 @@ def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measure
 def test_what_cannot_be_measured_or_kept_is_refused(short):
     with EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server:
         for engine, more, says in (
-            (engine_of(server), {"forms": True}, "supports no chat"), (EngineConfig(), {"save": True}, "shipped file"),
+            (engine_of(server), {"forms": True}, "not support chat"), (EngineConfig(), {"save": True}, "shipped file"),
             (EngineConfig(kind="scripted", script="a:b"), {}, "nothing to measure"),
         ):  # fmt: skip
             with pytest.raises(ConfigError, match=says):

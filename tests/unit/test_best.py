@@ -67,7 +67,9 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts, wins)
     sweepdir.add_trials(store, "hc", verdicts, config_hash=WIDE)
     assert (best({"one": store})["best"] is not None) is wins
     if not wins:
-        with pytest.raises(OutputError, match=r"no config has 3 passes and a pass rate of 50% on dev; the best, hc"):
+        with pytest.raises(
+            OutputError, match=r"no config reached 3 passes and a pass rate of 50% on dev; the best, hc"
+        ):
             exported({"one": store})
 
 
@@ -90,8 +92,8 @@ def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, 
     assert "File exists" in hc_ray("export", "best", "one", "two", code=2)
     text = Path("best.yaml").read_text()
     for wrong, says in {
-        text.replace("solver.samples: 8", "solver.samples: 9"): "changed since its export",
-        "dataset: starter\n": "not a file that `hc-ray export best` wrote",
+        text.replace("solver.samples: 8", "solver.samples: 9"): "modified since its export",
+        "dataset: starter\n": "not a file written by `hc-ray export best`",
     }.items():
         Path("best.yaml").write_text(wrong)
         with pytest.raises(ConfigError, match=says):
@@ -108,7 +110,7 @@ def test_the_report_of_a_sweep_that_starts_at_an_exported_config_says_which_task
     write_sweep(store, plan, 0)
     for place, task in enumerate((first, second)):
         sweepdir.add_trial(store, task, "hc", bool(place))
-    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates say too much of it"
+    summary, told = summarise(store), "tuned on 1 of these 2 tasks, whose pass rates overstate it"
     assert any(told in note for note in plan.notes) and summary["sweep"]["tuned_on"] == [first, "another"]
     both = summarise_several({"x": store, "y": store})
     for sections in (report_sections(summary), result_sections(summary, out="OUT")):
@@ -136,4 +138,4 @@ def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, 
     other.save(tmp_path / "five")
     assert "five: 0 of 4 trials" in hc_ray("stats", tmp_path / "two", tmp_path / "five")
     told = hc_ray("best", tmp_path / "one", tmp_path / "two")
-    assert all(part in told for part in ("Best over all: hc (wide", "not a result", "biased upwards"))
+    assert all(part in told for part in ("Best overall: hc (wide", "not a result", "biased upwards"))

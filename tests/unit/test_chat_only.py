@@ -69,7 +69,7 @@ def test_a_plan_asks_a_server_without_chat_for_completions_by_the_profile_for_it
         needing = [SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), {key: value}))
                    for key, value in asks.items()]  # fmt: skip
         for (key, value), asked in zip(asks.items(), needing, strict=True):
-            with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, and base .*: leave {key} out, or"):
+            with pytest.raises(ConfigError, match=rf"^{key}: {value} needs chat, but base .*: omit {key}, or"):
                 settle(drafts(asked))
     with EngineServer(echo_request, endpoints=CHAT_ONLY, models=("base",)) as server:
         for asked in needing:
@@ -101,7 +101,7 @@ def test_a_plan_says_which_sampling_parameters_a_server_refuses(refused, told):
 
     with EngineServer(answer, models=("other",)) as server:
         why, *notes = role_models(SweepConfig(engine=engine(server, "other"))).notes
-    assumed = "its context is assumed to have 16,384 tokens; the server tells no context, engine.context_tokens sets it"
+    assumed = "its context is assumed to have 16,384 tokens; the server does not report it: set engine.context_tokens"
     assert f"profile `capable` ({assumed})" in why
     assert len(notes) == len(told) and all(says in note for says, note in zip(told, notes, strict=True))
 

@@ -46,6 +46,14 @@ def test_every_fault_of_one_task_is_told_at_once(tmp_path):
         assert fault.task == "bad" and fault.says and fault.remedy
 
 
+def test_a_variable_that_tests_or_reference_need_and_this_machine_lacks_is_told_before_any_trial(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_TEST_IS_SET", "1")
+    toml = "[verifier.env]\nA = '${HC_TEST_IS_SET}'\nB = '${HC_TEST_LACKS}'\n[solution.env]\nC = '${HC_TEST_LACKS}'\n"
+    make_task(tmp_path, "a", toml=toml)
+    make_task(tmp_path, "b", instruction="B.\n", toml=toml.replace("}", ":-x}"))
+    assert faults_of(tmp_path) == {("a", "verifier.env"), ("a", "solution.env")}
+
+
 def test_scripts_with_the_line_ends_of_windows_are_told(tmp_path):
     crlf = SOLVE_SH.replace("\n", "\r\n")
     make_task(tmp_path, "a", tests={"test.sh": TEST_SH.replace("\n", "\r\n")}, solution={"solve.sh": crlf})

@@ -96,7 +96,7 @@ def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_
     mine.write_text("mine")
     gone.unlink()
     refused = hc_ray(*export, tmp_path, code=2)
-    assert "give --force to replace it" in refused and str(mine) in refused
+    assert "pass --force to replace them" in refused and str(mine) in refused
     assert len(refused.splitlines()) == 1 and mine.read_text() == "mine" and not gone.exists()
     hc_ray(*export, tmp_path, "--force")
     assert mine.read_text() == SKILLS["testgen"]["SKILL.md"] and gone.exists()

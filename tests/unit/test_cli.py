@@ -71,21 +71,21 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["sweep", "-k", "many"], "'--seeds'"),
     (["sweep", "--resume"], "--resume needs -o OUT"),
     (["climb", "--resume"], "--resume needs -o OUT"),
-    (["sweep", "--set", "climb.tokens=9"], "need search: climb, too (or run hc-ray climb)"),
-    (["sweep", "climb", "--max-trials", "3"], "a climb takes no --max-trials"),
+    (["sweep", "--set", "climb.tokens=9"], "also need `search: climb` (or run hc-ray climb)"),
+    (["sweep", "climb", "--max-trials", "3"], "--max-trials and --sleep do not apply to a climb"),
     (["climb", "--split", "holdout"], "No such option: --split"),
-    (["sweep", "climb", "-a", "raw"], "a climb tunes hc alone, not raw"),
+    (["sweep", "climb", "-a", "raw"], "a climb tunes only hc, not raw"),
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
     (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
-    (["show", "nowhere/trial"], "neither it nor nowhere is a sweep directory"),
+    (["show", "nowhere/trial"], "neither this nor nowhere is a sweep directory"),
     (["sweep", "-a", "hc", "-a", "hc"], "demo.yaml with these flags: agents lists the same agent twice"),
     (["sweep", "--from", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory\n"),
-    (["sweep", "--model", "qwen"], "a server's model needs --base-url URL, too"),
+    (["sweep", "--model", "qwen"], "for a server's model, also pass --base-url URL"),
     (["sweep", "-i", "nothing"], "on the dev side of its split is left by -i, -x and --tag (include, exclude, tags)"),
     (["sweep", "-p", "~nobody-here/tasks"], "~nobody-here/tasks: no such folder"),
     (["sweep", "--model", "~nobody-here/a.gguf"], "a.gguf: No such file or directory"),
-    (["show", "~nobody-here/out"], "a sweep directory; give OUT or OUT/TRIAL"),
+    (["show", "~nobody-here/out"], "a sweep directory; expected OUT or OUT/TRIAL"),
     (["report", "nowhere"], "nowhere: not a sweep directory"),
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
@@ -231,7 +231,7 @@ def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_w
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
     assert config_from(None, {"--script": "mine:answer"}).engine.kind == "scripted"
-    for wrong, says in (("seeds=3", "--set seeds: `run` runs one trial, of the task, agent and seed"),
+    for wrong, says in (("seeds=3", "--set seeds: `run` runs one trial, with the task, agent and seed"),
                         ("solver.samplse=3", "did you mean solver.samples?")):  # fmt: skip
         assert says in hc_ray("run", "-p", "x", "--set", wrong, code=2)
 
@@ -305,8 +305,8 @@ def test_doctor_s_exit_code_says_whether_a_sweep_can_run_here(fails, lacks, monk
     monkeypatch.setattr(doctor, "examine", lambda: found(*fails))
     assert cli.run(["doctor"]) == (1 if lacks else 0)
     told = capsys.readouterr().out
-    assert ("For a sweep this machine lacks" in told) is bool(lacks) and all(what in told for what in lacks)
-    assert ("or one of a server (--base-url URL)" in told) is ({"model small", "model large"} <= {*fails})
+    assert ("To run a sweep, this machine lacks" in told) is bool(lacks) and all(what in told for what in lacks)
+    assert ("or one on a server (--base-url URL)" in told) is ({"model small", "model large"} <= {*fails})
 
 
 @pytest.mark.parametrize("comes", [True, False])
@@ -331,7 +331,7 @@ def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path,
 
 
 def test_a_name_that_is_no_utf_8_is_told_with_the_remedy(hc_ray):
-    told = "hc-ray: 't\\udce4sks' is no UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
+    told = "hc-ray: 't\\udce4sks' is not valid UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
     assert hc_ray("report", os.fsdecode(b"t\xe4sks"), code=2) == told
 
 
@@ -341,7 +341,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_told_with_the_remedy_where_it_matter
     monkeypatch.chdir(odd)
     hc_ray("tasks", "check", "../set")
     said = hc_ray("run", "-p", "../set/add", "-a", "nop", "--sandbox", "bwrap", code=2)
-    assert "caf\\udce9', the folder that you are in, is no UTF-8: rename it, or set" in said
+    assert "caf\\udce9', the current directory, is not valid UTF-8: rename it, or set" in said
 
 
 def test_a_server_cannot_command_the_terminal_by_what_it_refuses_with(monkeypatch, hc_ray):
@@ -395,4 +395,4 @@ def test_a_command_in_a_folder_that_was_removed_says_so(tmp_path):
     command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m hc_ray sweep -a nop --dry-run"
     ended = ran("bash", "-c", command, cwd=tmp_path)
     assert ended.returncode == 1
-    assert ended.stderr == "hc-ray: the folder that you are in was removed: go to another one\n"
+    assert ended.stderr == "hc-ray: the current directory no longer exists: change to another one\n"

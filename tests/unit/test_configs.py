@@ -104,7 +104,7 @@ def test_what_only_one_agent_reads_varies_for_it_and_who_cannot_tell_configs_apa
     assert told == sorted(told, key=lambda one: (one[0], one[1] == "u"))
     assert "raw runs under 1 of 4 configs: it does not use what the others change" in notes
     one, notes = settled(agents=("oracle", "nop"), grid={"solver.samples": [2, 4, 8]})
-    assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it is the same as another" in notes
+    assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it equals another config" in notes
 
 
 UNREAD = {"testgen": {"rounds": 4, "gate": "off"}, "selector": "codet", "feedback": "full", "repairs": 0, "patience": 1,
@@ -227,10 +227,10 @@ def test_several_sweeps_of_a_dataset_make_one_report_and_a_trial_in_two_of_them_
 
 def test_sweeps_of_different_datasets_and_changed_tasks_make_no_report():
     one, other = swept(("base", 4)), sweepdir.sweep(SweepConfig(dataset="terminal"))
-    with pytest.raises(OutputError, match="b ran on the dataset terminal, a on starter"):
+    with pytest.raises(OutputError, match="b ran on dataset terminal, a on starter"):
         report.summarise_several({"a": one, "b": other})
     changed = swept(("base", 4))
     for path, data in changed.files.items():
         changed.files[path] = data.replace(b"digest-of-t03", b"another")
-    with pytest.raises(OutputError, match="task t03 of b is not that of a"):
+    with pytest.raises(OutputError, match="task t03 differs between b and a"):
         report.summarise_several({"a": one, "b": changed})

@@ -36,7 +36,7 @@ def test_use_is_tokens_over_the_knees_but_for_reused_answers_and_the_end_with_fe
     assert (one["busy"], one["waited"]) == (0.75, {"sandbox": 0.25})
     told = engine_lines(found)[0]
     assert "use 0.70 of 100 answer tokens/s" in told and "In 20 s: 18 answers" in told
-    assert "3 further requests of 2,400 tokens were equal to earlier ones of the sweep and got their answers." in told
+    assert "3 further requests of 2,400 tokens repeated earlier ones of the sweep and reused their answers." in told
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     idle = account(60.0, completion_tokens=0, busy=0.0, waited={"trials": 20.0})
     found = engine_use(stored(account(10.0), *ends, idle), {"planned_trials": 3, "speeds": {}})

@@ -215,7 +215,7 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
             await probe(model)
         config = EngineConfig.model_validate({"kind": "openai", "base_url": model.shown_url, "model": "other"})
         with pytest.raises(
-            ModelError, match=r"^no model answers at (\S+): answers neither .*; name one of those \(--model"
+            ModelError, match=r"^no model answers at (\S+): answers neither .*; choose one of those \(--model"
         ):
             await capabilities_of(config, config.urls[0])
     count = iter(range(1000))

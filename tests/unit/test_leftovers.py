@@ -161,7 +161,7 @@ def test_doctor_names_what_died_and_fix_runs_the_remedies_that_are_commands_of_h
     assert cli.run(["doctor"]) == 1
     out, err = capsys.readouterr()
     # How many there are and whether new ones come, other tests at work on this machine decide.
-    assert "of hc-ray processes that died" in out and "leftovers: hc-ray clean" in out and not err
+    assert "from dead hc-ray processes" in out and "leftovers: hc-ray clean" in out and not err
     assert dead.exists()
     assert cli.run(["doctor", "--fix", "--json"]) == 1
     out, err = capsys.readouterr()

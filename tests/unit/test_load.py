@@ -62,7 +62,7 @@ def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_dataset
 @pytest.mark.parametrize(("text", "parts"), [
     ("seeds: [1\nagents: x\n", [":2: not valid YAML"]), ("seeds: \0\n", ["not valid YAML"]),
     ("seeds: 2026-13-45\n", ["not valid YAML: month"]), (f"seeds: {'[' * 9000}", ["not valid YAML: maximum recursion"]),
-    ("grid: &a [*a]\n", ["an alias (*NAME) stands within what it names"]),
+    ("grid: &a [*a]\n", ["an alias (*NAME) refers to a node that contains it"]),
     ("- a\n- b\n", [":1: a config must be a mapping"]),
     ("# c\n\nsedes: 3\n", [":3: unknown key sedes; did you mean seeds?"]),
     ("solver:\n  sample: 3\n", [":2: unknown key solver.sample; did you mean solver.samples?"]),

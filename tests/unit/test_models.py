@@ -157,5 +157,5 @@ def test_what_a_name_stands_for_does_not_depend_on_weights_that_this_node_was_se
 @pytest.mark.parametrize("content", [b"GGUF", b"GGUF" + bytes(40), b"hello" * 9])
 def test_what_is_no_gguf_is_told_in_one_line(tmp_path, content):
     (tmp_path / "old.gguf").write_bytes(content)
-    with pytest.raises(ModelError, match=r"old\.gguf: not a GGUF file"):
+    with pytest.raises(ModelError, match=r"old\.gguf: not a readable GGUF file"):
         requantise(tmp_path / "old.gguf", tmp_path / "new.gguf")

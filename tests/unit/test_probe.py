@@ -180,7 +180,7 @@ def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_
     monkeypatch.setattr(interpreters.subprocess, "run", partial(_run_in, tmp_path, subprocess.run))
     for name in ("json", "site", "importlib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')\n")
-    assert interpreters.facts(sys.executable, {}) is not None
+    assert interpreters.facts(sys.executable, {}, "/nowhere") is not None
     assert interpreters.session(sys.executable, {}, []) is not None
 
 
@@ -210,7 +210,8 @@ def test_what_the_tests_modules_look_for_in_vain_is_told_apart_and_modules_of_pa
 
 def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):
     fake = program(tmp_path / "python3", "echo '[1]'")
-    assert interpreters.facts(str(fake), {}) is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
+    assert interpreters.facts(str(fake), {}, "") is None
+    assert interpreters.session(str(tmp_path / "absent"), {}, []) is None
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "tool-1").write_text("x")
     (tmp_path / "real" / "tool").symlink_to("tool-1")

@@ -149,7 +149,7 @@ def test_a_sweep_of_another_version_is_replayed_unless_it_lacks_what_is_needed_a
     store.write(tests, json.dumps(own).encode())
     assert replay(store, None) == whole
     store.write(path, json.dumps([{"id": "c0.0"}]).encode())
-    with pytest.raises(OutputError, match=rf"{path} cannot be read, another version of hc-ray wrote it \(round: Field"):
+    with pytest.raises(OutputError, match=rf"{path} cannot be read: another version of hc-ray wrote it \(round: Field"):
         replay(store, None)
 
 

@@ -135,7 +135,7 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
     assert "0 of 3 generations decided" in told(summary_of(store))[0]
     store.write("climb/1-0.json", json.dumps({**json.loads(whole.read("climb/1-0.json")), "decision": None}).encode())
     for words in told(summary_of(store)):
-        assert "not ended" in words and "open" in words and "No change has been accepted so far" in words
+        assert "not finished" in words and "open" in words and "No change has been accepted so far" in words
     store.write("climb/1-1.json", b"{")
     with pytest.raises(OutputError, match=r"climb/1-1\.json is not a record"):
         summary_of(store)

@@ -101,7 +101,7 @@ async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_
         model = open_model(config, endpoint, timeout=10)
         assert (await model.complete(schema)).text
         notes = _told(config, Capabilities.model_validate(endpoint.capabilities))
-        assert len(notes) == 1 and "takes no JSON schema" in notes[0]
+        assert len(notes) == 1 and "accepts no JSON schema" in notes[0]
 
 
 async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:

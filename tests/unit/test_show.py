@@ -97,7 +97,7 @@ def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_ou
     assert "unseal" not in told(described("a", "nop", False, of=sweepdir.add_trial))
     alive = {"solution": "exit status 3", "grading": "shared"}
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata=alive))
-    assert "solution/solve.sh: exit status 3; its changes are not kept: it was graded where it ran" in text
+    assert "solution/solve.sh: exit status 3; its changes are not stored: it was graded where it ran" in text
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"split": "holdout"}))
     assert "not kept for a holdout task" in text and "unseal" not in text
 

@@ -91,7 +91,7 @@ def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp
     (tmp_path / "own").write_text("\n".join([*fixed["holdout"], " # of ours", ""]))
     for given in (tmp_path / "own", ",".join(fixed["holdout"])):
         assert "70 dev, 19 holdout, as named" in hc_ray(*split, given)
-    wrongs = {",": "give names", "a --seed 1": "neither --seed", "nowhere.txt": "no task, or several"}
+    wrongs = {",": "name the tasks", "a --seed 1": "neither --seed", "nowhere.txt": "no task, or several"}
     for wrong, says in wrongs.items():
         assert says in hc_ray(*split, *wrong.split(), code=2)
 

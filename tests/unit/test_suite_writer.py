@@ -126,4 +126,4 @@ def test_a_reader_sees_what_was_understood_and_of_an_older_suite_what_it_has():
         assert part in text
     assert suite.covered == 0.5
     text = said(tell, *suite_sections(told_suite({"tests": [], "gate": []})))
-    assert " ".join(text.split()) == "Self-tests: 0 admitted of 0 generated no test was written"
+    assert " ".join(text.split()) == "Self-tests: 0 admitted of 0 generated no tests were written"

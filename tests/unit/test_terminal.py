@@ -64,8 +64,8 @@ def test_without_a_terminal_a_minute_without_a_line_is_ended_by_one_that_says_ho
             progress.emit(used(1))
     assert [line.strip() for line in stream.getvalue().splitlines()] == [
         "starting engines and sandboxes …",
-        "1 trial under way, 61 tokens, 1 min 00 s elapsed",
-        "1 trial under way, 121 tokens, 2 min 00 s elapsed",
+        "1 trial running, 61 tokens, 1 min 00 s elapsed",
+        "1 trial running, 121 tokens, 2 min 00 s elapsed",
     ]
 
 
@@ -230,7 +230,7 @@ def test_a_table_without_room_leaves_out_its_spare_columns_from_the_last_on_and_
         monkeypatch.setattr(terminal, "PLAIN_WIDTH", width)
         head, *_ = lines = said(tell, section).splitlines()
         assert ("passes" in head, "seconds" in head) == (not left, left in ([], ["passes"])), lines
-        assert [line.partition(": ")[2] for line in lines if "want of room" in line] == left
+        assert [line.partition(": ")[2] for line in lines if "lack of room" in line] == left
 
 
 def test_an_interval_stands_on_one_line_beside_a_text_that_folds(monkeypatch):

@@ -1,2 +1,2 @@
-"""A trial on its way to an engine: what it waits for, which replica is asked, which answers are there already. What a
-process of trials holds between its trials and the engines; knows no sandbox and no verifier."""
+"""Between the trials of a process and the engines: queues, choice of a replica, reuse of answers. Knows no sandbox and
+no verifier."""

@@ -1,6 +1,6 @@
-"""What the trials of one process do from moment to moment: which of them wait for an engine, which for a sandbox, which
-for a verdict. From it come the order in which requests reach an engine, the account of its slots, and the time that
-does not count against a trial because it only stood in a queue."""
+"""Tracks what the trials of one process are doing: waiting for or using an engine, a sandbox or a verifier. This
+decides the order of an engine's requests, accounts for its slots, and gives the time that a trial spent only in queues,
+which does not count against it."""
 
 import asyncio
 import heapq
@@ -17,12 +17,12 @@ from hc_ray.domain.events import EngineUse, Waited
 from hc_ray.domain.prompt import Completion
 
 Doing = Literal["engine", "sandbox", "verdict", "decision"]
-"""What a trial is at."""
+"""What a trial is doing."""
 
 
 @dataclass
 class Account:
-    """What became of an engine's slots over some time, and what it answered."""
+    """The use of an engine's slots over a period, and the tokens of its answers."""
 
     seconds: float = 0.0
     busy: float = 0.0
@@ -35,12 +35,12 @@ class Account:
     reused: int = 0
     reused_tokens: int = 0
     across: list[tuple[float, float, int, int]] = field(default_factory=list)
-    """Answers to requests that began before this account did: when they came by this account's own seconds, how long
-    they took, their prompts' tokens beyond the cache, and their own."""
+    """Answers to requests that were sent before this account began: (seconds into the account, duration, uncached
+    prompt tokens, completion tokens)."""
 
     def add(self, seconds: float, busy: int, waiting: int, slots: int, doing: Counter[Doing]) -> None:
-        """So many seconds in which nothing changed. A free slot waits for what the trials do that ask nothing; where
-        all of them ask, there are too few."""
+        """Account for a period without changes. Free slots wait for the trials that are doing something else; if all
+        trials have asked, there are too few trials."""
         self.seconds += seconds
         self.busy += busy * seconds
         self.queued += waiting * seconds
@@ -57,7 +57,7 @@ class Account:
             self.waited[what] = self.waited.get(what, 0.0) + free * count / sum(elsewhere.values())
 
     def answered(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, seconds: float) -> None:
-        """An answer that took so many seconds came just now."""
+        """Count an answer that has just arrived and took ``seconds``."""
         if seconds > self.seconds:
             self.across.append((self.seconds, seconds, prompt_tokens - cached_tokens, completion_tokens))
         self.requests += 1
@@ -66,7 +66,7 @@ class Account:
         self.completion_tokens += completion_tokens
 
     def reuse(self, answer: Completion) -> None:
-        """A request got the answer to an earlier one that was equal."""
+        """Count a request that reused the answer to an equal one."""
         self.reused += 1
         self.reused_tokens += answer.tokens
 
@@ -81,16 +81,16 @@ class Account:
 
 
 PERIOD = 10.0
-"""Seconds that one account of an engine's slots covers, at least."""
+"""The least number of seconds that one account covers."""
 SHUNNED_SECONDS = 30.0
-"""How long a replica that failed gets nothing as long as another can take it."""
+"""Seconds for which a failed replica gets no requests if another can take them."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(eq=False)
 class Operation:
-    """One thing that a trial asked for: it waits from ``began`` until ``started``, and works until ``ended``."""
+    """One request of a trial: it waits from ``began`` until ``started``, and works until ``ended``."""
 
     began: float
     started: float | None = None
@@ -98,11 +98,11 @@ class Operation:
 
 
 class TrialActivity:
-    """What one trial has asked for and not yet got."""
+    """The pending operations of one trial."""
 
     def __init__(self, all_of_them: "Activities", rank: int) -> None:
         self.rank = rank
-        """Trials that began earlier have a lower one, and go first."""
+        """Trials that started earlier have a lower rank and go first."""
         self._all = all_of_them
         self._counts: Counter[Doing] = Counter()
         self._operations: list[Operation] = []
@@ -110,14 +110,14 @@ class TrialActivity:
 
     @property
     def doing(self) -> Doing:
-        """What a look at the trial finds it at; a trial at several things is at the first of them."""
+        """What the trial is doing now; of several things, the first in ``Doing``."""
         for one in ("engine", "sandbox", "verdict"):
             if self._counts[one]:
                 return one
         return "decision"
 
     def queued(self) -> float:
-        """Seconds so far in which all that the trial had asked for stood in queues."""
+        """Seconds so far in which all pending operations of the trial were queued."""
         return self._queued + _only_waiting(self._operations, self._all.now())
 
     def now(self) -> float:
@@ -125,7 +125,8 @@ class TrialActivity:
 
     @contextmanager
     def at(self, what: Doing) -> Iterator[Operation]:
-        """An operation. Whoever runs it sets ``started`` where it had to wait; one that never started only waited."""
+        """Track an operation. The caller sets ``started`` when a wait ends; an operation that never starts counts as
+        waiting."""
         one = Operation(self._all.now())
         self._operations.append(one)
         self._count(what, 1)
@@ -143,7 +144,7 @@ class TrialActivity:
         self._all.move(before, self.doing)
 
     def _fold(self) -> None:
-        """Add up what no operation that is still open can change."""
+        """Add up the periods that no open operation can still change."""
         still = [one.began for one in self._operations if one.ended is None]
         until = min(still, default=self._all.now())
         self._queued += _only_waiting(self._operations, until)
@@ -153,7 +154,7 @@ class TrialActivity:
 
 
 def _only_waiting(operations: list[Operation], until: float) -> float:
-    """Seconds before ``until`` in which one of the operations waited and none worked."""
+    """Seconds before ``until`` in which at least one operation waited and none worked."""
     changes: list[tuple[float, int, int]] = []
     for one in operations:
         ended = until if one.ended is None else min(one.ended, until)
@@ -171,7 +172,7 @@ def _only_waiting(operations: list[Operation], until: float) -> float:
 
 
 class Activities:
-    """All trials of this process, and the engines that they ask."""
+    """All trials of this process, and the engines that they use."""
 
     def __init__(self, tell: Callable[[EngineUse], None], now: Clock = time.monotonic) -> None:
         self.now, self._tell = now, tell
@@ -182,7 +183,7 @@ class Activities:
 
     @contextmanager
     def trial(self) -> Iterator[TrialActivity]:
-        """One more trial, from its start to its end."""
+        """Track a new trial, from its start to its end."""
         one = TrialActivity(self, next(self._ranks))
         self.settle()
         self._doing[one.doing] += 1
@@ -193,7 +194,7 @@ class Activities:
             self._doing[one.doing] -= 1
 
     def engine(self, name: str, slots: int) -> "EngineQueue":
-        """The queue of one more engine, called ``name`` in the account of its slots."""
+        """Create the queue of an engine; ``name`` identifies it in the accounts."""
         self.settle()
         queue = EngineQueue(self, name, slots)
         self._engines.append(queue)
@@ -204,7 +205,7 @@ class Activities:
         self._doing[after] += 1
 
     def settle(self, *, last: bool = False) -> None:
-        """Enter the time since the last change into the account; ``last``: and hand in what there is."""
+        """Account for the time since the last change; ``last`` also reports unfinished accounts."""
         now = self.now()
         seconds, self._settled = now - self._settled, now
         for engine in self._engines:
@@ -215,12 +216,12 @@ class Activities:
 
 
 class EngineQueue:
-    """Lets ``slots`` requests at once through to an engine; of those that wait the one of the oldest trial first."""
+    """Admits ``slots`` concurrent requests to an engine; the oldest trial's request goes first."""
 
     def __init__(self, activities: Activities, name: str, slots: int) -> None:
         self.name, self.slots, self.busy = name, slots, 0
         self.outstanding = 0
-        """Tokens of the requests that it has in hand or that wait for it: their prompts, and what they ask for."""
+        """Tokens of its running and queued requests: their prompts, and the completions that they ask for."""
         self.shunned_until = 0.0
         self.account = Account()
         self._activities = activities
@@ -236,12 +237,12 @@ class EngineQueue:
         return self._activities.now() < self.shunned_until
 
     def failed(self) -> None:
-        """It did not answer."""
+        """Note that the engine did not answer."""
         self.shunned_until = self._activities.now() + SHUNNED_SECONDS
 
     @asynccontextmanager
     async def slot(self, trial: TrialActivity, tokens: int = 0) -> AsyncIterator[None]:
-        """A slot for one request of a trial, of so many tokens."""
+        """Hold a slot for one request of a trial. ``tokens``: the size of the request."""
         self.outstanding += tokens
         try:
             with trial.at("engine") as operation:
@@ -250,7 +251,7 @@ class EngineQueue:
                 try:
                     yield
                 except EngineError:
-                    operation.started = None  # the trial is given back the time
+                    operation.started = None  # a failed request does not count against the trial's time
                     raise
                 finally:
                     self._give()
@@ -267,12 +268,12 @@ class EngineQueue:
         try:
             await ready
         except asyncio.CancelledError:
-            if ready.done() and not ready.cancelled():  # the slot was handed over, and nobody is left to use it
+            if ready.done() and not ready.cancelled():  # we own the slot, but nobody is left to use it
                 self._give()
             raise
 
     def _give(self) -> None:
-        """Hand the slot to the next that waits."""
+        """Pass the slot to the next request in the queue."""
         self._activities.settle()
         while self._queue:
             _, _, ready = heapq.heappop(self._queue)

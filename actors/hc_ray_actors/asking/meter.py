@@ -1,4 +1,4 @@
-"""A trial's way to an engine's replicas: which of them is asked, and whether it must be."""
+"""Routes a trial's prompts to an engine's replicas, unless an equal request has been answered already."""
 
 import asyncio
 import hashlib
@@ -12,44 +12,44 @@ from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.asking.activity import EngineQueue, TrialActivity
 
 ROOM = 16 << 20
-"""Bytes that the kept answers of a process take, about: far more than the trials under way can ask for again."""
+"""Approximate bytes for the kept answers of a process: far more than running trials can ask for again."""
 _ENTRY = 4000
-"""Bytes that an answer takes beside its text."""
+"""Overhead of a kept answer in bytes, besides its text."""
 _NOT_SENT = {"role", "purpose", "shared", "shared_tokens", "context"}
 
 Answered = tuple[Completion, EngineQueue]
-"""An answer, and before which engine its request stood."""
+"""An answer, and the queue of the engine that gave it."""
 
 
 class AnswerShelf:
-    """The last answers of a process, and the requests under way, by what was asked of which model.
+    """The most recent answers of a process and its running requests, by model and prompt.
 
-    The agents of a task, and the configs of a climb, ask the same prompts with the same seeds for as long as they have
-    done the same (common random numbers). An engine that honours seeds has one answer to each: computed again, it would
-    cost the engine's time and differ by the noise of its batches alone."""
+    Agents of a task, and configs of a climb, send equal prompts with equal seeds until they diverge (common random
+    numbers). An engine that honours seeds has one answer to each: computing it again would cost engine time, and could
+    differ only by batching noise."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room, self._taken = room, 0
         self._requests: dict[bytes, asyncio.Future[Answered | None]] = {}
-        """None: whoever asked was ended, and the next that wants the answer asks."""
+        """The result is None if the caller that sent the request was cancelled; the next one sends it again."""
 
     async def obtain(
         self, model: str, prompt: Prompt, trial: TrialActivity, ask: Callable[[], Awaitable[Answered]]
     ) -> Completion:
-        """The answer of a model to a prompt: that of an equal request, or what ``ask`` comes to. ``model``: a role's
-        digest. A trial that waits for another one's request stands in a queue all the time: nobody works for it. Raises
-        what ``ask`` raises, for all that wait."""
+        """A model's answer to a prompt: that of an equal request, or the result of ``ask``. ``model`` is a role's
+        digest. While a trial waits for another trial's request, all its time counts as queued. If ``ask`` raises, so do
+        all callers that wait for it."""
         key = _key(model, prompt)
         while (request := self._requests.pop(key, None)) is not None:
-            self._requests[key] = request  # the last used stand last
+            self._requests[key] = request  # most recently used last
             with trial.at("engine"):
-                await asyncio.wait([request])  # its cancellation leaves the request to the others
+                await asyncio.wait([request])  # cancelling this wait leaves the request to the others
             if (answered := request.result()) is not None:
                 answer, queue = answered
                 queue.account.reuse(answer)
                 return answer
         request = self._requests[key] = asyncio.get_running_loop().create_future()
-        request.add_done_callback(lambda made: made.exception())  # nobody else may be there to be told
+        request.add_done_callback(lambda made: made.exception())  # retrieve it, since nobody may be waiting
         try:
             answered = await ask()
         except Exception as fault:
@@ -73,7 +73,7 @@ class AnswerShelf:
 
 
 def _key(model: str, prompt: Prompt) -> bytes:
-    # Keys stay in their order: that of a schema's properties is part of what a server is sent.
+    # Do not sort keys: the order of a schema's properties is part of the request.
     asked = json.dumps([model, prompt.model_dump(exclude=_NOT_SENT)], ensure_ascii=False)
     return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest()
 
@@ -87,9 +87,8 @@ Replica = tuple[Model, EngineQueue]
 
 
 class Meter:
-    """``ports.Model`` of one trial over an engine's replicas: a request waits for a slot of the one that the task's
-    prompts go to. What a replica fails to answer, another one is asked: the same prompt, so that the answer is that of
-    the same trial."""
+    """``ports.Model`` of one trial over an engine's replicas: a request waits for a slot of its task's replica. If a
+    replica fails, the same prompt goes to another, so that the trial stays the same."""
 
     def __init__(
         self,
@@ -98,12 +97,12 @@ class Meter:
         task: str = "",
         shelf: Callable[[], tuple[AnswerShelf, str] | None] = lambda: None,
     ) -> None:
-        """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked;
-        ``shelf``: where answers to equal requests are, and the name there of the model asked; None: each is asked."""
+        """``replicas`` lists those that are up, for each request; ``task``: the digest that decides between them;
+        ``shelf``: the shelf of answers and the model's key in it, or None to send every request."""
         self._replicas, self._activity, self._task, self._shelf = replicas, activity, task, shelf
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer one prompt. An answer that another trial's equal request came to costs what it cost there."""
+        """Answer one prompt. A reused answer is charged at its original cost."""
         if (shelf := self._shelf()) is None:
             return (await self._ask(prompt))[0]
         answers, model = shelf
@@ -136,9 +135,9 @@ class Meter:
 
 
 def chosen(task_digest: str, replicas: Sequence[Replica], *, factor: float = 1.25) -> Replica:
-    """Which replica of an engine a task's prompts go to: consistent hashing with bounded loads (Mirrokni et al. 2016).
-    All candidates of a task share one replica's prefix cache, whichever others come and go, unless that has more than
-    ``factor`` × the mean load in hand, in tokens."""
+    """The replica for a task's prompts, by consistent hashing with bounded loads (Mirrokni et al. 2016). All candidates
+    of a task share one replica's prefix cache, even if others come and go, unless its load in tokens exceeds
+    ``factor`` × the mean."""
     bound = math.ceil(factor * (sum(queue.outstanding for _, queue in replicas) + 1) / len(replicas))
 
     def rank(one: Replica) -> bytes:
@@ -148,7 +147,6 @@ def chosen(task_digest: str, replicas: Sequence[Replica], *, factor: float = 1.2
 
 
 def asked_tokens(prompt: Prompt) -> int:
-    """Tokens that a request may take of its engine: those of the prompt, at three characters each, and of the longest
-    answer."""
+    """The most tokens that a request can cost: the prompt, at three characters per token, plus the longest answer."""
     texts = [prompt.text or "", *(message.content for message in prompt.messages)]
     return sum(map(len, texts)) // 3 + prompt.max_tokens

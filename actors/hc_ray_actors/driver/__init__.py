@@ -1,2 +1,2 @@
-"""A sweep from plan to tables: the only holder of verifiers, and the only writer of a sweep directory. May import the
-actors; they know nothing of it."""
+"""Drives a sweep from plan to tables. The only holder of verifiers and the only writer of a sweep directory. May import
+the actors, which never import it."""

@@ -1,20 +1,20 @@
-"""The window of a sweep: how many trials work at once, and how many more wait beside them without a slot."""
+"""A sweep's concurrency window: how many trials work at once, and how many more may wait without a slot."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 KEPT = 5.0
-"""Seconds that something which is waited for keeps its trial's slot; what takes longer lets the next trial work."""
+"""Seconds for which a waiting trial keeps its slot; after that, the next trial gets it."""
 WAITING = 16
-"""Trials that may wait without a slot, at least: for an image, a verdict or the end of a back-off."""
+"""The least number of trials that may wait without a slot: for an image, a verdict or a back-off."""
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
 class Slot:
-    """One trial's right to work. Whoever waits for something slow gives it back meanwhile."""
+    """One trial's right to work, given back during slow waits."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots
@@ -31,8 +31,8 @@ class Slot:
             self._slots.release()
 
     async def during(self, work: Awaitable[T]) -> T:
-        """Await ``work``, without the slot after ``KEPT`` seconds. The slot is not taken again: ``take`` does, where
-        the trial has more to do."""
+        """Await ``work``, giving up the slot after ``KEPT`` seconds. It is not taken back automatically: call ``take``
+        if the trial has more to do."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait([task], timeout=KEPT)
@@ -45,8 +45,8 @@ class Slot:
 
 
 async def drive(keys: Iterable[K], go: Callable[[K, Slot], Awaitable[None]], *, width: int) -> None:
-    """Run ``go`` for every key: ``width`` hold a slot at once, a bounded number waits beside them. The first that
-    raises ends all."""
+    """Run ``go`` for every key: ``width`` hold a slot at once, and a bounded number waits without one. The first
+    exception cancels all."""
     slots, places = asyncio.Semaphore(width), asyncio.Semaphore(width + max(WAITING, 4 * width))
 
     async def one(key: K) -> None:

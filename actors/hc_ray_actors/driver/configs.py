@@ -1,5 +1,5 @@
-"""The configs of a sweep as they will run: settled by their models' profiles, told apart, and whose trials stand for
-those of an agent that cannot tell them apart."""
+"""The configs of a sweep as they will run: completed by their models' profiles, named by their differences, and merged
+for agents to which they are the same."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,21 +22,21 @@ _OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "m
                     "decompose", "refinement"})  # fmt: skip
 """Fields of ``SolverConfig`` that only ``hc`` reads."""
 _OF_SEVERAL = frozenset({"samples", "samples_max", "greedy", "temperatures"})
-"""Those that ``raw`` does not read either: it asks for one candidate."""
+"""Fields that ``raw`` does not read either, since it samples one candidate."""
 
 
 _IN_CHAT = {"solver": ("solver.agent_style", "loop"), "tester": ("solver.testgen.style", "files"),
             "decomposer": ("solver.decompose", "model")}  # fmt: skip
-"""Role → the setting under which it asks in conversations alone."""
+"""Role → the setting and value under which it needs chat."""
 
 
 class PlannedConfig(Value):
     """One config of a sweep."""
 
     name: str
-    """Empty for the only one of a sweep."""
+    """Empty if the sweep has only one config."""
     changes: dict[str, Any] = {}
-    """Dotted key → value: what it changes of the file's settings."""
+    """Dotted key → value: its changes to the file's settings."""
     config: SweepConfig
     models: dict[RoleName, Planned] = {}
     seen: Looked = {}
@@ -44,15 +44,15 @@ class PlannedConfig(Value):
     """Role → digest of its prompt templates."""
     hash: str = ""
     stands: dict[AgentName, str] = {}
-    """Agent → hash of the config whose trials stand for this one's."""
+    """Agent → hash of the config whose trials also represent this one."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Dotted key → value of all that configs of a sweep may differ in."""
+        """Dotted key → value of every setting in which configs of a sweep may differ."""
         return flattened(self.config.model_dump(mode="json", include=set(AXES)))
 
     def of_trials(self, agent: AgentName) -> dict[str, Any]:
-        """What the keys of an agent's trials say of the config."""
+        """The part of the config that goes into the keys of an agent's trials."""
         asks = agent not in WITHOUT_MODEL
         return {
             "solver": self.config.solver,
@@ -63,8 +63,8 @@ class PlannedConfig(Value):
 
 
 def drafts(config: SweepConfig) -> tuple[PlannedConfig, ...]:
-    """The configs of a sweep before anything is known of their models. Raises ``ConfigError``, and
-    ``pydantic.ValidationError`` for settings that the command line would have refused."""
+    """The configs of a sweep before their models are known. Raises ``ConfigError``, and ``pydantic.ValidationError``
+    for settings that the command line would have refused."""
     alone = config.model_copy(update={"configs": (), "grid": {}})
     made = []
     for variant in variants(config):
@@ -77,7 +77,7 @@ def drafts(config: SweepConfig) -> tuple[PlannedConfig, ...]:
 
 
 def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], tuple[str, ...]]:
-    """The configs that will run, and what a reader of the plan should know of them. Raises ``ConfigError``."""
+    """The configs that will run, and notes about them for the plan. Raises ``ConfigError``."""
     looked: Looked = {}
     notes: dict[str, None] = {}
     known: dict[str, str] = {}
@@ -87,13 +87,13 @@ def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], 
             one, told = _settled(draft, looked)
         notes |= dict.fromkeys(told)
         if twin := next((other for other in kept if other.hash == one.hash), None):
-            raise ConfigError(f"configs {twin.name!r} and {one.name!r} are the same; leave out one of them")
+            raise ConfigError(f"configs {twin.name!r} and {one.name!r} are the same; remove one of them")
         agents = one.config.agents
         stands = {agent: known.setdefault(digest_of([agent, read_by(agent, one)]), one.hash) for agent in agents}
         if one.hash in stands.values():
             kept.append(one.model_copy(update={"stands": stands}))
         else:
-            notes[f"config {one.name} is left out: for {', '.join(agents)} it is the same as another"] = None
+            notes[f"config {one.name} is left out: for {', '.join(agents)} it equals another config"] = None
     for agent in kept[0].config.agents:
         runs = len({one.stands[agent] for one in kept})
         if runs < len(kept):
@@ -124,7 +124,7 @@ def _settled(draft: PlannedConfig, looked: Looked) -> tuple[PlannedConfig, tuple
 
 
 def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
-    """What an agent's trials can depend on in a config, no less: two configs that agree in it give equal trials."""
+    """Everything in a config that an agent's trials can depend on: two configs that agree in it give equal trials."""
     if agent in WITHOUT_MODEL:
         return {}
     solver, direct = one.config.solver, one.config.solver.agent_style == "direct"
@@ -138,7 +138,7 @@ def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
 
 
 def _unread(agent: AgentName, direct: bool) -> set[str]:
-    """Fields of ``SolverConfig`` that an agent does not read in its style."""
+    """Fields of ``SolverConfig`` that an agent ignores in its style."""
     unread: set[str] = set() if direct else {"samples_max"}
     if agent in ("raw", "best_of_n"):
         unread = set(_OF_HC) | ({"samples", "samples_max"} if direct else set())
@@ -148,9 +148,9 @@ def _unread(agent: AgentName, direct: bool) -> set[str]:
 
 
 def _has_effect(changes: Collection[str], config: SweepConfig, profile: Profile) -> None:
-    """Raises ``ConfigError`` for a setting that nothing reads under the config's other settings."""
+    """Raise ``ConfigError`` for a setting that has no effect under the config's other settings."""
     site = Site(solver=config.solver, profile=profile, tools=True)
-    # The table of knobs speaks of `hc`. Whether a climb may turn the style is another question than its effect.
+    # The knob table is about `hc`; that a climb may not turn the style does not mean that it has no effect.
     others = {"agent_style"}
     if "best_of_n" in config.agents:
         others |= _OF_SEVERAL - _unread("best_of_n", config.solver.agent_style == "direct")
@@ -161,20 +161,20 @@ def _has_effect(changes: Collection[str], config: SweepConfig, profile: Profile)
 
 
 def _has_chat(config: SweepConfig, models: Mapping[RoleName, Planned], looked: Looked) -> None:
-    """Raises ``ConfigError`` for a setting under which a role holds conversations with a server that has none."""
+    """Raise ``ConfigError`` for a setting under which a role needs chat, if its server has none."""
     settings = flattened(config.model_dump(include={"solver"}))
     for role, (engine, _, _) in models.items():
         key, value = _IN_CHAT[role.partition("_")[0]]
         if settings[key] == value and not all(one.chat for one in looked.get(engine, ())):
             raise ConfigError(
-                f"{key}: {value} needs chat, and {engine.label} answers completions only: leave {key} out, or give the "
+                f"{key}: {value} needs chat, but {engine.label} supports only completions: omit {key}, or give the "
                 "server its model's chat template"
             )
 
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Says of which config a mistake is."""
+    """Prefix a ``ConfigError`` with the name of its config."""
     try:
         yield
     except ConfigError as error:

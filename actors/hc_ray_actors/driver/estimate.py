@@ -1,4 +1,4 @@
-"""What a sweep will cost: tokens by its budgets, seconds by the rate that was last measured here."""
+"""Estimates a sweep's cost: tokens from its budgets, seconds from the rate last measured on this machine."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,12 +10,12 @@ from hc_ray.engines.speed import known_speed
 from hc_ray.machine.whole_files import recall, remember
 
 FALLBACK_RATE = 120.0
-"""Tokens per second (prompt and completion) assumed until a sweep or a bench on this machine has measured its own."""
+"""Tokens per second (prompt plus completion) to assume until a sweep or bench has measured the rate on this machine."""
 
 
 def expected_tokens(trials: Iterable[TrialKey]) -> int:
-    """Tokens that trials are expected to cost at most: each its budget, or one lineage or one prompt and
-    answer (raw). A suite that several of them share is written once."""
+    """The most tokens that trials should cost: each its budget, or for ``raw`` one lineage or one prompt and answer. A
+    suite that several share counts once."""
     total, written = 0, set()
     for key in trials:
         if key.agent == "raw":
@@ -32,8 +32,8 @@ def expected_tokens(trials: Iterable[TrialKey]) -> int:
 
 
 def expected_seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -> float:
-    """By the rate that the last sweep with this model reached on this machine; before the first by the engine's speed
-    at its knee, half of the tokens being answers."""
+    """From the rate of the last sweep with this model on this machine, or else from the engine's speed at its knee,
+    assuming that half of the tokens are completions."""
     rate = FALLBACK_RATE
     if models:
         engine, _, digest = models["solver"]
@@ -43,5 +43,5 @@ def expected_seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -
 
 
 def remember_rate(model_digest: str, tokens_per_second: float) -> None:
-    """Keep a sweep's rate for the next plan's estimate."""
+    """Store a sweep's rate for the next plan's estimate."""
     remember("rates", model_digest, round(tokens_per_second, 1))

@@ -1,15 +1,14 @@
 """A sweep directory's single owner: the lease with its epoch, and the numbered segments of the event journal.
 
-Every start that takes a directory gets the next epoch: a file that only one can create, on local disks, on NFS and,
-by a conditional write, on S3. Who finds the last epoch's owner alive is refused, and so is who comes second to the
-next epoch. Which owner lives is told by its process on its own machine (``owner.machine``, not its host name), and on
-others by the lease that it renews.
+Every start that takes a directory claims the next epoch with a file that only one process can create, on local disks,
+on NFS and, by a conditional write, on S3. A start is refused if the last epoch's owner is alive, or if another start
+claimed the next epoch first. On its own machine (``owner.machine``, not its host name) an owner is alive if its process
+is; on others, if it renews its lease.
 
-A writer that finds a newer epoch than its own drops what it was about to write. Where the file system has locks, that
-look and the write are one step, and the kernel lets the lock go only when its holder is dead, so that a resume right
-after SIGKILL does not race with what still dies. Without them (object stores, NFS mounted with ``nolock``) one write
-may be under way while another start takes over: it is a whole file of the same trial, and the newer start's own
-replaces it."""
+A writer that finds a newer epoch than its own discards its write. If the file system has locks, the check and the write
+are atomic, and the kernel releases the lock only when its holder is dead, so a resume right after SIGKILL cannot race
+with a dying process. Without locks (object stores, NFS mounted with ``nolock``), one write may still be in progress
+while another start takes over: it is a complete file of the same trial, which the newer start replaces."""
 
 import concurrent.futures
 import os
@@ -34,11 +33,11 @@ FLUSH_SECONDS = 2.0
 
 
 _OURS: set[tuple[str, int]] = set()
-"""Directory and epoch of each lease that this process holds: on a full disk one cannot be released in writing."""
+"""Directory and epoch of each lease of this process, since on a full disk a release cannot be written."""
 
 
 class Lease:
-    """Who may write to a sweep directory. Raises ``OutputError`` where another process holds it."""
+    """The right to write to a sweep directory. Raises ``OutputError`` if another process holds it."""
 
     def __init__(self, store: SweepStore) -> None:
         self._store = store
@@ -52,7 +51,7 @@ class Lease:
                 raise self._taken(held)
             self.epoch = held.epoch + 1 if held else 1
             if not store.claim(_mark(self.epoch), self._said()):
-                raise OutputError(f"{store.root}: another hc-ray took this sweep at the same moment; this one stops")
+                raise OutputError(f"{store.root}: another hc-ray took this sweep at the same time; this one stops")
             store.write(LEASE, self._said())
         _OURS.add(self._key(self.epoch))
         self._over = threading.Event()
@@ -61,7 +60,7 @@ class Lease:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """The file's lock is the process's: its threads are inside together, and wait for their disk together."""
+        """Hold the file lock. It belongs to the process, so that its threads share it."""
         with self._turn:
             if not self._inside:
                 self._lock.enter_context(self._store.alone(LOCK, seconds=LOCK_SECONDS))
@@ -75,7 +74,7 @@ class Lease:
                     self._lock.close()
 
     def _last(self) -> Held | None:
-        """The last start's lease, or what it claimed its epoch with when it came no further."""
+        """The last start's lease, or its bare claim if it got no further."""
         names = [path.rpartition("/")[2] for path in self._store.list(EPOCHS)]
         epoch = max((int(name) for name in names if name.isdigit()), default=0)
         held = self._read()
@@ -83,7 +82,7 @@ class Lease:
             return held
         try:
             return Held.model_validate_json(self._store.read(_mark(epoch)))
-        except (FileNotFoundError, ValueError):  # half-written: its lease comes, or it is dead
+        except (FileNotFoundError, ValueError):  # half-written: the lease will follow, or the start is dead
             return Held(epoch=epoch, owner="", pid=0, host="an unknown host", machine="", renewed_at=0)
 
     def _read(self) -> Held | None:
@@ -100,7 +99,7 @@ class Lease:
         told = f"{self._store.root}: another hc-ray (process {held.pid} on {held.host}) is running this sweep"
         if held.here:
             return OutputError(told)
-        return OutputError(f"{told}; if that machine is gone, try again {leases.LEASE_SECONDS:.0f} s after it went")
+        return OutputError(f"{told}; if that machine is gone, try again {leases.LEASE_SECONDS:.0f} s after it left")
 
     def _lives(self, held: Held) -> bool:
         if not held.here:
@@ -113,8 +112,7 @@ class Lease:
         return os.path.realpath(self._store.root), epoch
 
     def _lost(self) -> bool:
-        """Whether a newer start has taken over. NFS may remember that its epoch was not there; its lease is opened
-        anew."""
+        """Whether a newer start has taken over. Opens its lease anew, since NFS may cache that a file was missing."""
         if self._store.exists(_mark(self.epoch + 1)):
             return True
         held = self._read()
@@ -133,7 +131,7 @@ class Lease:
         return held.model_dump_json().encode()
 
     def _keep(self) -> None:
-        """Say every few seconds that this process lives, whatever else it does."""
+        """Renew the lease every few seconds."""
         while not self._over.wait(leases.LEASE_SECONDS / 3):
             try:
                 with self._locked():
@@ -141,20 +139,20 @@ class Lease:
                         return
                     self._store.write(LEASE, self._said())
             except StoreError:
-                continue  # the next write of a result says so where it matters
+                continue  # the next write of a result will report it
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Write to the directory inside this. Raises ``StoreError``, and nothing is written, when a newer owner has
-        taken over."""
+        """Hold the lease while writing to the directory. Raises ``StoreError`` before anything is written if a newer
+        owner has taken over."""
         with self._locked():
             if self._lost():
                 raise StoreError(f"{self._store.root}: another hc-ray process took over this sweep; this one stops")
             yield
 
     def release(self) -> None:
-        """Let the directory go; a later start need not wait. A newer owner's lease is left alone. Raises ``StoreError``
-        where that cannot be written; to this process it is released all the same."""
+        """Release the directory, so that a later start need not wait; leaves a newer owner's lease alone. Raises
+        ``StoreError`` if it cannot be written; for this process the lease is released even then."""
         self._over.set()
         _OURS.discard(self._key(self.epoch))
         with self._locked():
@@ -168,8 +166,8 @@ def _mark(epoch: int) -> str:
 
 
 class Journal:
-    """Appends events to ``events/<n>.jsonl``: a segment is written whole each time it grows, and a new one begun when
-    it is full, which works on object stores too. A thread writes; a full segment outlasts a power cut."""
+    """Appends events to ``events/<n>.jsonl``. A segment is rewritten whole whenever it grows, until it is full, which
+    also works on object stores. A thread writes; full segments survive a power cut."""
 
     def __init__(self, store: SweepStore, lease: Lease) -> None:
         self._store, self._lease = store, lease
@@ -182,7 +180,7 @@ class Journal:
         self._writing: list[concurrent.futures.Future[None]] = []
 
     def emit(self, event: Event) -> None:
-        """Raises ``StoreError`` where an earlier event could not be written."""
+        """Queue an event. Raises ``StoreError`` if an earlier event could not be written."""
         self._lines.append(event.model_dump_json())
         self._collect()
         late = not self._writing and time.monotonic() - self._flushed > FLUSH_SECONDS
@@ -190,14 +188,14 @@ class Journal:
             self._begin()
 
     def flush(self) -> None:
-        """Write what is pending, and wait for it."""
+        """Write all pending events, and wait until they are written."""
         self._begin()
         concurrent.futures.wait(self._writing)
         self._collect()
 
     def _collect(self) -> None:
         while self._writing and self._writing[0].done():
-            self._writing[0].result()  # what failed stays the first: whoever comes next hears of it too
+            self._writing[0].result()  # a failed write stays first, so that every later call raises it too
             self._writing.pop(0)
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The cluster that a sweep joins, and what its nodes can do, seen there before the sweep is planned."""
+"""The cluster that a sweep joins, and its nodes' capabilities, probed on the nodes before the sweep is planned."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ from hc_ray_actors.node_probe import NodeProbe, NodeReport, differs
 from hc_ray_actors.ray_cluster import RayCluster
 
 WAIT_SECONDS = 300.0
-"""How long ``--wait-nodes N`` waits."""
+"""Seconds that ``--wait-nodes N`` waits."""
 LOOK_SECONDS = 60.0
-"""How long a node may take to say what it can do."""
+"""Seconds within which a node must answer the probe."""
 
 
 class SeenNode(Member):
@@ -27,17 +27,17 @@ class SeenNode(Member):
     faults: dict[str, str] = {}
     """Backend → why it does not work there."""
     left_out: str = ""
-    """Why nothing runs there."""
+    """Why the node is not used; empty if it is."""
 
 
 @contextlib.contextmanager
 def joined(address: str | None, wait_nodes: str | None) -> Iterator[RayCluster | None]:
-    """The cluster that is up; None where a sweep starts a Ray of its own. ``wait_nodes``: ``N[:SECONDS]``, the nodes
-    that are waited for. Raises ``PlatformError`` where they do not come, ``ConfigError`` for another text."""
+    """The running cluster; None if the sweep is to start its own Ray. ``wait_nodes``: ``N[:SECONDS]``, the nodes to
+    wait for. Raises ``PlatformError`` if they do not come, ``ConfigError`` if the text is invalid."""
     wanted = _wanted(wait_nodes)
     if running_cluster(address) is None:
         if wanted is not None:
-            raise PlatformError("--wait-nodes: no Ray cluster is up here; start one (ray up cluster.yaml) first")
+            raise PlatformError("--wait-nodes: no Ray cluster is running here; start one first (ray up cluster.yaml)")
         yield None
         return
     cluster = RayCluster(address=address)
@@ -58,25 +58,25 @@ def _wanted(text: str | None) -> tuple[int, float] | None:
     except ValueError:
         found = 0, 0.0
     if found[0] < 1 or not 0 <= found[1] < 1e6:
-        raise ConfigError(f"--wait-nodes {text}: give N or N:SECONDS, as in --wait-nodes 3:600")
+        raise ConfigError(f"--wait-nodes {text}: expected N or N:SECONDS, as in --wait-nodes 3:600")
     return found
 
 
 def wait_for(cluster: Cluster, count: int, seconds: float) -> None:
-    """Wait until so many nodes with slots are up. Raises ``PlatformError``."""
+    """Wait until ``count`` nodes with slots are up. Raises ``PlatformError`` after ``seconds``."""
     until = time.monotonic() + seconds
     while len(members := cluster.members()) < count:
         if time.monotonic() >= until:
             there = ", ".join(member.name for member in members) or "none"
             raise PlatformError(
-                f"--wait-nodes: {len(members)} of {count} nodes came within {seconds:g} s ({there}); see `ray status` "
-                "and the nodes' logs, or wait for fewer"
+                f"--wait-nodes: {len(members)} of {count} nodes joined within {seconds:g} s ({there}); see "
+                "`ray status` and the nodes' logs, or wait for fewer"
             )
         time.sleep(0.5)
 
 
 def look(cluster: Cluster, sandbox: str) -> tuple[SeenNode, ...]:
-    """The nodes with slots, each as it sees itself; ``sandbox`` as in the config."""
+    """Probe the nodes with slots. ``sandbox`` is the config's backend."""
     return asyncio.run(_look(cluster, ("docker", "bwrap") if sandbox == "auto" else (sandbox,)))
 
 
@@ -87,7 +87,7 @@ async def _look(cluster: Cluster, backends: tuple[str, ...]) -> tuple[SeenNode, 
         try:
             seen: NodeReport = await asyncio.wait_for(probe.report(backends), LOOK_SECONDS)
         except TimeoutError:
-            return node.model_copy(update={"left_out": f"it does not answer within {LOOK_SECONDS:g} s"})
+            return node.model_copy(update={"left_out": f"it did not answer within {LOOK_SECONDS:g} s"})
         except InfrastructureError as fault:
             return node.model_copy(update={"left_out": f"hc-ray does not start there: {str(fault).splitlines()[0]}"})
         finally:
@@ -101,18 +101,18 @@ async def _look(cluster: Cluster, backends: tuple[str, ...]) -> tuple[SeenNode, 
 
 
 class BackendsOfNodes(Backends):
-    """What a cluster's nodes say of their backends: one that works on some node is taken."""
+    """The backends of a cluster: one that works on any node counts as working."""
 
     def __init__(self, nodes: Sequence[SeenNode]) -> None:
         self._nodes = [node for node in nodes if node.slots.get(SANDBOX)]
 
     def fault(self, backend: str) -> str | None:
-        faults = [node.faults.get(backend, node.left_out) for node in self._nodes]  # by no name: several may have one
+        faults = [node.faults.get(backend, node.left_out) for node in self._nodes]
         if not all(faults):
             return None
         told = (f"{node.name}: {fault}" for node, fault in zip(self._nodes, faults, strict=True))
         return "; ".join(told) or f"no node offers {SANDBOX}"
 
     def images(self, tasks: Sequence[Task], public_root: Path) -> Availability:
-        """As the driver's Docker says, if it has one; else nodes will say when they need them."""
+        """As the driver's Docker sees them, if it has one; otherwise nodes will report missing images when needed."""
         return super().images(tasks, public_root) if Backends().fault("docker") is None else Availability()

@@ -1,5 +1,5 @@
-"""What a sweep will do, worked out and shown before the first trial: tasks taken and refused, trials, cost, and the
-smallest effect that it could see."""
+"""The plan of a sweep, shown before its first trial: tasks taken and refused, trials, cost, and the minimum detectable
+effect."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -40,43 +40,42 @@ class Plan(Value):
 
     out: str
     config: SweepConfig
-    """What all trials share, and the settings of the first config."""
+    """The settings that all trials share, and those of the first config."""
     given: dict[str, Any] = {}
-    """The settings as data, a resume begins with them; of what a profile settles only what was set."""
+    """The settings as given, from which a resume starts; without values that only the profile sets."""
     configs: tuple[PlannedConfig, ...] = ()
     dataset: str
     """Absolute path of the dataset's folder."""
     public_root: str
     sealed_root: str
     sealed_digest: str
-    """SHA-256 over the sealed digests of the tasks taken: a resume with other tests is refused."""
+    """SHA-256 over the sealed digests of the tasks taken; a resume with other tests is refused."""
     sealed_digests: dict[str, str] = {}
-    """Public digest → sealed digest of the tasks taken: nothing else is graded with."""
+    """Public digest → sealed digest of the tasks taken; grading uses only these."""
     taken: tuple[Task, ...]
     refused: tuple[RefusedTask, ...]
     holdout: tuple[str, ...] = ()
-    """Digests of the tasks taken that are held out: their verifier output is never written."""
+    """Digests of the held-out tasks among those taken, whose verifier output is never written."""
     tuned_on: tuple[str, ...] = ()
-    """Names of the tasks on whose verdicts the config was chosen; empty for one that nobody exported."""
+    """Names of the tasks by whose verdicts the config was chosen; empty unless it was exported."""
     trials: tuple[TrialKey, ...]
     found: Found = Found()
-    """What an earlier start left."""
+    """Results of an earlier start."""
     models: dict[RoleName, Planned]
-    """Role → engine, profile, digest of model and profile, of the first config; empty when no agent asks a model."""
+    """Role → engine, profile, digest of model and profile, for the first config; empty if no agent uses a model."""
     holdout_looks: int = 0
     estimated_tokens: int | None = None
     estimated_seconds: float | None = None
     arms: int = 0
-    """What can be compared: agents that ask a model, each under every config that it runs under."""
+    """The number of arms to compare: agents that use a model, times the configs that each runs under."""
     minimal_effect: float | None = None
-    """The smallest difference of blind pass rates between two agents, or two configs, that would be seen in four sweeps
-    out of five."""
+    """The smallest difference in blind pass rate between two arms that four out of five sweeps would detect."""
     sandbox: str
     sandbox_why: str
     place: str
-    """``laptop``, ``in-process`` or the address of the cluster that is up."""
+    """``laptop``, ``in-process`` or the cluster's address."""
     nodes: tuple[SeenNode, ...] = ()
-    """The cluster's nodes, as they were seen when the sweep was planned."""
+    """The cluster's nodes, as probed at planning time."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,7 +84,7 @@ class Plan(Value):
 
     @property
     def asked(self) -> tuple[Planned, ...]:
-        """Every model that some config names for a role, once."""
+        """Every distinct model that some config names for a role."""
         found = [self.models, *(one.models for one in self.configs)]
         return tuple({planned[2]: planned for models in found for planned in models.values()}.values())
 
@@ -94,7 +93,7 @@ class Plan(Value):
         return tuple(dict.fromkeys(engine for engine, _, _ in self.asked))
 
     def seen(self, engine: EngineConfig, replica: int) -> Capabilities | None:
-        """What somebody else's server was seen to do when the sweep was planned."""
+        """The capabilities of an external server, as probed at planning time."""
         found = next((one.seen[engine] for one in self.configs if engine in one.seen), ())
         return found[replica] if replica < len(found) else None
 
@@ -103,9 +102,8 @@ def prepare(
     config: SweepConfig, *, resume: bool = False, cluster: Cluster | None = None, place: str = "laptop",
     tuned_on: Sequence[str] = (),
 ) -> Plan:  # fmt: skip
-    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up, else
-    ``place`` says it; ``tuned_on``: the tasks on whose verdicts the config was chosen. Raises ``UserError`` for what
-    the user can mend."""
+    """Plan a sweep; writes nothing to its directory. ``cluster``: the running cluster, if any, or else ``place`` names
+    where it will run; ``tuned_on``: the tasks by whose verdicts the config was chosen. Raises ``UserError``."""
     folder = dataset_folder(config.dataset)
     if expanded(config.dataset).is_dir():
         # A resume from another folder must find the same tasks.
@@ -173,9 +171,8 @@ def prepare(
 
 
 def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], *, resume: bool) -> Plan:
-    """Another sweep over a plan's tasks, in its sandboxes, without a look at what is sealed: once a sweep of its own
-    has begun, a driver may look for canaries in what it tells, and no more. ``config`` names its ``out``;
-    ``seeds``: of each config, by its name."""
+    """Another sweep over a plan's tasks and sandboxes, planned without access to sealed files, which a driver loses
+    once its first sweep has started. ``config`` names its ``out``; ``seeds``: config name → its seeds."""
     configs, told = settle(drafts(config))
     shared = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
     trials, out = _trials(configs, list(plan.taken), plan.sandbox, seeds), config.out or plan.out
@@ -196,8 +193,9 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
 def _trials(
     configs: Sequence[PlannedConfig], tasks: list[Task], backend: str, seeds: Mapping[str, Sequence[int]] = {}
 ) -> list[TrialKey]:
-    """Seeds outermost, so that an interrupted sweep has whole repeats; a task's configs and agents side by side, so
-    that they share its suites and prompt prefixes. An agent runs once under configs that it cannot tell apart."""
+    """The trials in order: seeds outermost, so that an interrupted sweep has complete repeats; a task's configs and
+    agents side by side, so that they share suites and prompt prefixes. An agent runs once under configs that are the
+    same to it."""
     shared = configs[0].config
     own = {one.name: seeds.get(one.name, range(shared.seeds)) for one in configs}
     return [
@@ -232,7 +230,7 @@ def _default_out(folder: Path) -> str:
 
 
 def anywhere(uri: str | None) -> str | None:
-    """A tracking URI that means the same in every working directory: actors have one of their own."""
+    """A tracking URI that does not depend on the working directory, which differs in actors."""
     if uri is None or uri == "none":
         return uri
     if uri.startswith("sqlite:///"):

@@ -1,4 +1,4 @@
-"""The files that a sweep leaves on disk beside its trials: ``sweep.json``, and what is derived from the trials."""
+"""The files of a sweep besides its trials: ``sweep.json``, and those derived from the trials."""
 
 import importlib.metadata
 import json
@@ -22,11 +22,11 @@ from hc_ray_actors.driver.resumption import PLACEMENT, comparable, set_aside
 from hc_ray_actors.trials import RoleSetup
 
 TOLD = {"given", "dataset", "refused", "tuned_on", "sealed_digest", "sandbox", "sandbox_why", "place"}
-"""What ``sweep.json`` says of a plan as it is."""
+"""The fields of a plan that ``sweep.json`` copies."""
 
 
 def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
-    """``sweep.json``: written once; a resume finds it there, and sets aside what an earlier start lost half-written."""
+    """Write ``sweep.json``, once; a resume keeps it, and sets aside half-written results of an earlier start."""
     set_aside(store, plan.found.torn)
     if store.exists("sweep.json"):
         return
@@ -68,8 +68,7 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
 
 
 def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
-    """Add to ``sweep.json`` what each model's servers were seen to do when they were started this time, and how fast
-    they were found to be."""
+    """Add each model's probed capabilities and measured speed to ``sweep.json``."""
     if not roles:
         return
     sweep = report.read_sweep(store)
@@ -84,7 +83,7 @@ def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
 
 
 def versions() -> dict[str, str | None]:
-    """What the results were made with; the commit only in a checkout that knows it."""
+    """Package → version that produced the results; the commit only in a git checkout."""
     found: dict[str, str | None] = {"hc-ray": __version__, "python": platform.python_version()}
     for package in ("ray", "mlflow", "xllamacpp", "docker", "pytest"):
         try:
@@ -114,19 +113,19 @@ def derive(store: SweepStore) -> dict[str, Any]:
 
 
 def default_tracking_uri(out: str) -> str:
-    """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; below
-    ``runs`` where the sweep directory is not on this machine's disk."""
+    """An SQLite database beside the sweep's folder, shared by sweeps in the same parent so that they can be compared;
+    below ``runs`` if the sweep directory is not on a local disk."""
     folder = Path("runs").absolute() if "://" in out else Path(absolute(out)).parent
     return f"sqlite:///{folder / 'mlflow.db'}"
 
 
 def absolute(out: str) -> str:
-    """A sweep directory as a process in another working directory finds it."""
+    """A sweep directory's path or URI, independent of the working directory."""
     return out if "://" in out else str(expanded(out).absolute())
 
 
 Read = Callable[[SweepStore, str], Iterator[dict[str, Any]]]
-"""The rows of one trial, given its folder."""
+"""Reads the rows of one trial from its folder."""
 
 COLUMNS = {
     "candidates": ("trial", "id", "round", "slot", "parent", "seed", "temperature", "form", "plan", "digest",
@@ -142,9 +141,9 @@ KINDS = {
     **dict.fromkeys(("temperature", "engine_seconds", "confidence", "weight"), "double"),
     "admitted": "bool",
 }
-"""Columns that hold no text."""
+"""Column → its type, if it is not text."""
 BATCH = 4_000
-"""Rows that are in memory at once, or those of one trial."""
+"""Rows in memory at once, or those of one trial if more."""
 
 
 def write_tables(store: SweepStore, trials: Sequence[Mapping[str, Any]]) -> None:
@@ -168,7 +167,7 @@ def _batches(store: SweepStore, names: Sequence[str], read: Read) -> Iterator[li
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values as JSON text: a column has one type."""
+    """Turn nested values into JSON text, since a column has one type."""
     return {name: canonical_json(value) if isinstance(value, dict | list) else value for name, value in row.items()}
 
 

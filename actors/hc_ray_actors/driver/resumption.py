@@ -1,4 +1,4 @@
-"""A sweep directory that is taken up again: what must be as it was, what may differ, and what is still to do."""
+"""Resumes a sweep directory: which settings must match, which may differ, and which trials are still to run."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,27 +14,26 @@ from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 
 PLACEMENT = {"concurrency", "sandbox_slots", "mlflow_uri", "retries"}
-"""Settings that a resume may change, kept for one that names none."""
+"""Settings that a resume may change; stored as defaults for a resume."""
 EVIDENCE = "exception.txt"
-"""A trial's folder holds it as long as the trial is unscored: a resume finds those without reading every result."""
+"""This file marks an unscored trial's folder, so that a resume need not read every result."""
 
 RESULT, UNREADABLE = "result.json", "result.unreadable"
 
 
 class Found(Value):
-    """What an earlier start of a sweep left; names are sorted."""
+    """The trials of an earlier start; names are sorted."""
 
     finished: tuple[str, ...] = ()
     """Names of the trials that have a verdict."""
     unscored: tuple[str, ...] = ()
-    """Names of those that have a result without one: they are tried again, with the evidence of what failed."""
+    """Names of the trials with a result but no verdict: they run again and keep the evidence of what failed."""
     torn: tuple[str, ...] = ()
-    """Names of those whose result was lost half-written, with a machine's power: they run again as if it were not
-    there."""
+    """Names of the trials with a result half-written at a power cut: they run again as if it did not exist."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person is told of it, a line each."""
+        """One line per finding for the plan."""
         if not self.torn:
             return ()
         shown = ", ".join(self.torn[:3]) + (", …" if len(self.torn) > 3 else "")
@@ -42,15 +41,15 @@ class Found(Value):
 
 
 def comparable(config: SweepConfig) -> dict[str, Any]:
-    """The part of a plan's config that a resume must repeat: all but where it runs and how wide."""
+    """The part of a config that a resume must repeat: everything but where it runs and how wide."""
     return config.model_dump(mode="json", exclude={"out", "search", *PLACEMENT})
 
 
 def stored_config(out: str) -> SweepConfig:
-    """The config of a sweep directory. Raises ``OutputError`` where there is none, and for a part of a climb."""
+    """The config of a sweep directory. Raises ``OutputError`` if there is none, or if it is part of a climb."""
     climb, inner, _ = (out if "://" in out else str(Path(out).absolute())).rpartition("/sweeps/")
     if inner and SweepStore(climb).exists("climb/declared.json"):
-        raise OutputError(f"{out} is a part of a climb; to continue that: hc-ray climb --resume -o {climb}")
+        raise OutputError(f"{out} is part of a climb; to continue the climb: hc-ray climb --resume -o {climb}")
     stored = read_sweep(sweep_at(out))
     try:
         return SweepConfig.model_validate({**stored["given"], **stored["placement"], "out": out})
@@ -63,22 +62,21 @@ def stored_config(out: str) -> SweepConfig:
 
 
 def goes_on(store: SweepStore, kind: str, marker: str, *, resume: bool) -> bool:
-    """Whether a directory holds a sweep, or a climb, that is to go on, by its file ``marker``; False where one may
-    begin. Raises ``OutputError`` where neither is so."""
+    """True if the directory holds a sweep or climb (``kind``, known by its file ``marker``) to resume, False if a new
+    one may start in it. Raises ``OutputError`` otherwise."""
     out, there = store.root, store.exists(marker)
-    # A start that was killed before it wrote anything has left its lease.
+    # A start that was killed early leaves only its lease.
     if not there and any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
         raise OutputError(f"{out} is not empty and contains no {kind}; choose another folder with -o")
     if resume and not there:
-        raise OutputError(f"{out}: no {kind} to resume; leave out --resume to start one")
+        raise OutputError(f"{out}: no {kind} to resume; omit --resume to start one")
     if there and not resume:
         raise OutputError(f"{out} already contains a {kind}; add --resume to continue it, or choose another -o")
     return there
 
 
 def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, planned: set[str]) -> Found:
-    """What ``out`` holds of a sweep already. Raises ``OutputError`` for a directory that holds something else than what
-    is planned."""
+    """The trials that ``out`` already holds. Raises ``OutputError`` if it holds anything but the planned sweep."""
     store = SweepStore(out)
     if fault := store.refusal():
         raise OutputError(f"{out}: {fault}; choose another one with -o")
@@ -88,7 +86,7 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     before, now = flattened(stored["config"]), flattened(comparable(config))
     differing = sorted(name for name in now if before.get(name) != now[name])
     if differing:
-        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
+        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} now" for name in differing[:3])
         shown += "; …" if len(differing) > 3 else ""
         raise OutputError(f"{out} belongs to a sweep with a different config ({shown}); choose another -o")
     if stored["sealed_digest"] != sealed_digest:
@@ -106,20 +104,20 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
 
 
 def set_aside(store: SweepStore, torn: Iterable[str]) -> None:
-    """Results that cannot be read are none from now on; what is in them stays beside, for a person."""
+    """Rename unreadable results, so that they no longer count but can still be inspected."""
     for name in torn:
         store.write(f"trials/{name}/{UNREADABLE}", store.read(f"trials/{name}/{RESULT}"))
         store.remove(f"trials/{name}/{RESULT}")
 
 
 def _torn(store: SweepStore, names: set[str]) -> set[str]:
-    """Those whose result is not whole. An object store has a file whole or not at all: there none is fetched."""
+    """The trials whose result is incomplete. Object stores write files atomically, so nothing is checked there."""
     return {name for name in names if store.locks and not _is_whole(store.read(f"trials/{name}/{RESULT}"))}
 
 
 def _is_whole(result: bytes) -> bool:
-    """What a power cut left lacks its end, or has zeros where it was never written. To parse 100,000 results
-    would take as long as a whole resume may: only those that do not look whole are parsed."""
+    """Whether a result was written completely. After a power cut it lacks its end or contains zeros. Parsing 100,000
+    results would take as long as a whole resume may, so only suspicious ones are parsed."""
     if result.startswith(b"{\n") and result.endswith(b"\n}") and b"\0" not in result:
         return True
     try:
@@ -130,5 +128,5 @@ def _is_whole(result: bytes) -> bool:
 
 
 def _is_unscored(store: SweepStore, name: str) -> bool:
-    # The evidence of a trial that was scored since may still lie there: the result decides.
+    # The marker may remain after the trial was scored: the result decides.
     return TrialResult.model_validate_json(store.read(f"trials/{name}/{RESULT}")).passed is None

@@ -1,4 +1,4 @@
-"""Signals that end a sweep as Ctrl-C does."""
+"""Signals that end a sweep like Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -9,16 +9,16 @@ from hc_ray.machine.cleanup import ENDING, PATIENCE, passed_over
 
 
 class Signals:
-    """SIGINT, SIGTERM and a closed terminal cancel the running task, but only where it may be cancelled, and once
-    there: who presses Ctrl-C twice, or is sent the signal by a wrapper as well as by the terminal, does not interrupt
-    the closing, unless that takes longer than ``PATIENCE``."""
+    """SIGINT, SIGTERM and a closed terminal cancel the running task, but only inside ``cancelling``, and only once: a
+    second Ctrl-C, or a signal from both a wrapper and the terminal, does not interrupt the clean-up unless that takes
+    longer than ``PATIENCE``."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task, self._cancels, self._first = task, False, 0.0
         self.seen = 0
-        """How many signals came so far."""
+        """Number of signals so far."""
         for number in ENDING:
             if passed_over(number):
                 continue
@@ -27,7 +27,7 @@ class Signals:
 
     @contextlib.contextmanager
     def cancelling(self) -> Iterator[None]:
-        """Where the first signal cancels the task."""
+        """A block in which the first signal cancels the task."""
         self._cancels = True
         try:
             yield

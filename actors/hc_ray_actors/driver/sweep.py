@@ -1,5 +1,5 @@
-"""The main job: agents × tasks × seeds over a cluster, one bounded window of trials, every result committed as it
-comes.
+"""The main job: agents × tasks × seeds over a cluster, with a bounded window of running trials. Each result is
+committed as it arrives.
 
 The driver is the only writer of the sweep directory and the only holder of the verifiers; a trial gets one bit from
 it."""
@@ -39,8 +39,8 @@ from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.verifiers import record_look
 
 TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
-"""Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
-several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
+"""Style → running trials per parallel request of an engine: a trial of style ``direct`` asks for several answers at a
+time, one of style ``loop`` for one and then works in its sandbox."""
 
 __all__ = ["Plan", "SweepSummary", "prepare", "run"]
 
@@ -50,19 +50,19 @@ class SweepSummary(Value):
 
     out: str
     done: int
-    """Trials that have a result now, earlier starts included, but for those that are still to be tried again."""
+    """Trials that have a result, including those of earlier starts, excluding those to be retried."""
     unscored: int
     interrupted: bool = False
     signalled: bool = False
-    """A signal came, be it after the last trial: nothing else is to begin."""
+    """A signal arrived, possibly after the last trial: start nothing else."""
     stopped: bool = False
-    """It ended before its last trial since something that every trial needs was gone."""
+    """It ended early because something that every trial needs was gone."""
     tracked: str | None = None
-    """Id of the parent run in MLflow; None when tracking is off or failed."""
+    """Id of the parent run in MLflow; None if tracking is off or failed."""
     problems: tuple[str, ...] = ()
-    """What went wrong without spoiling the results: a tracker that did not answer, and the like."""
+    """Problems that do not affect the results, such as a tracker that did not answer."""
     report: dict[str, Any] = {}
-    """As ``report --json``."""
+    """The data of ``report --json``."""
 
 
 def run(
@@ -75,15 +75,15 @@ def run(
     cluster: Cluster | None = None,
     address: str | None = None,
 ) -> SweepSummary:
-    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call; once they have cost ``max_tokens``
-    none starts; ``sleep`` waits so many seconds before each. A ``cluster`` that is given is not closed. SIGINT and
-    SIGTERM stop cleanly: nothing half-done is committed, everything started is ended. Raises ``KeyboardInterrupt``
-    where one comes again while that takes longer than ``cleanup.PATIENCE``."""
+    """Run the missing trials of a plan. ``max_trials`` limits the trials of this call; after ``max_tokens`` no trial
+    starts; ``sleep`` is a delay in seconds before each. Does not close a given ``cluster``. SIGINT and SIGTERM stop
+    cleanly: nothing partial is committed, and everything started is ended. Raises ``KeyboardInterrupt`` on a second
+    signal once that takes longer than ``cleanup.PATIENCE``."""
     sweep = _Sweep(plan, events, cluster, max_tokens)
     try:
         todo = sweep.todo(max_trials)
         if todo:
-            # Before any event loop: it blocks for seconds, and Ctrl-C must end it at once.
+            # Outside the event loop: it blocks for seconds, and Ctrl-C must end it at once.
             sweep.start_cluster(address)
         with handlers_kept():
             return asyncio.run(sweep.run(todo, sleep))
@@ -98,7 +98,7 @@ class _Sweep:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
         self._own_cluster: RayCluster | None = None
         self._doing = getattr(events, "doing", lambda step: None)
-        """Tells a watcher with a place for it what is done from now on: a person sees why the command goes on."""
+        """Shows the current step if the watcher can display it, so that a person sees why the command still runs."""
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -107,12 +107,12 @@ class _Sweep:
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._again = set(plan.found.unscored)
-        """Trials whose result is still that of an earlier start, which had no verdict."""
+        """Trials that still have an unscored result of an earlier start."""
         self._leaks = LeakScan(lambda: self._crew)
         self._tracking = Tracking(plan, self._store, lambda told: self._leaks.look("", [told]))
 
     def emit(self, event: Any) -> None:
-        """One stream: the journal and the watcher see the same events in the same order."""
+        """Send an event to journal and watcher, which see the same events in the same order."""
         stamped = event if event.at else event.model_copy(update={"at": time.time()})
         told = stamped.model_dump_json().encode()
         if (censored := self._censor.clean(told)) != told:
@@ -124,7 +124,7 @@ class _Sweep:
         self._watcher.emit(stamped)
 
     def todo(self, max_trials: int | None) -> list[TrialKey]:
-        """The trials that are still missing, at most ``max_trials`` of them."""
+        """The missing trials, at most ``max_trials``."""
         finished = set(self._plan.found.finished)
         return [key for key in self._plan.trials if key.name not in finished][:max_trials]
 
@@ -139,7 +139,7 @@ class _Sweep:
             self._own_cluster.close()
         elif self._crew is not None:
             self._crew.leave()
-        with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
+        with contextlib.suppress(StoreError):  # on a full disk; the next start sees that this process is gone
             self._lease.release()
 
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
@@ -158,7 +158,7 @@ class _Sweep:
                     self._tracking.begin()
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
-            # One that came when all was done interrupted nothing.
+            # A signal after the last trial interrupted nothing.
             interrupted = bool({key.name for key in todo} - self._done())
         except Broken as fault:
             stopped = broken = True
@@ -200,7 +200,7 @@ class _Sweep:
         return set(report.finished(self._store)) - self._again
 
     def _derive(self) -> dict[str, Any]:
-        """Report and tables, rebuilt even after an interruption: they speak of what is there."""
+        """Rebuild report and tables, even after an interruption, from the trials that are there."""
         try:
             return results.derive(self._store)
         except StoreError as fault:
@@ -208,7 +208,7 @@ class _Sweep:
             return report.summarise(self._store)
 
     def _look(self, todo: list[TrialKey]) -> int:
-        """A model that runs on holdout tasks is a look, whatever comes of it. Answers how many looks were added."""
+        """Record a holdout look, which any run of a model on holdout tasks is. Returns how many looks were added."""
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
         if self._plan.config.split != "holdout" or not asked:
             return 0
@@ -216,14 +216,14 @@ class _Sweep:
         return 1
 
     def _width(self) -> int:
-        """Trials in flight: enough to keep every engine replica's knee busy while some of them run tests."""
+        """Number of running trials: enough to keep every engine replica busy at its knee while some run tests."""
         if self._plan.config.concurrency:
             return self._plan.config.concurrency
         slots = max([engine.parallel * engine.replicas for engine in self._plan.engines], default=4)
         return slots * max(TRIALS_PER_SLOT[key.solver.agent_style] for key in self._plan.trials)
 
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
-        """One bounded window over the trials, refilled as they end."""
+        """Run the trials in a bounded window, refilled as they end."""
         journeys = Journeys(
             self._plan,
             crew,
@@ -246,7 +246,7 @@ class _Sweep:
                 if tokens >= self._max_tokens:
                     return
             result = await journeys.one(key, slot)
-            tokens += tokens_of(result)  # before the slot is given to the next
+            tokens += tokens_of(result)  # before the next trial gets the slot
 
         try:
             await concurrency_window.drive(todo, one, width=self._width())
@@ -261,8 +261,8 @@ class _Sweep:
     async def _track(
         self, summary: Mapping[str, Any], signals: Signals, *, interrupted: bool, broken: bool
     ) -> str | None:
-        """A signal ends the export: the first that comes once the trials have ended. ``broken``: what ended may be Ray
-        itself, and to ask it for a process would wait for ever."""
+        """Export to MLflow; the first signal after the trials' end interrupts it. With ``broken``, Ray itself may be
+        gone, and asking it for a process would block forever."""
         if self._tracking.uri is None:
             return None
         later = f"to export: hc-ray export mlflow {self._plan.out}"
@@ -271,14 +271,14 @@ class _Sweep:
             return None
         self._doing("exporting to MLflow")
         try:
-            if signals.seen and not interrupted:  # it came while the report was written
+            if signals.seen and not interrupted:  # it arrived while the report was written
                 raise asyncio.CancelledError
             with signals.cancelling():
                 return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
-        except asyncio.CancelledError:  # a signal: the results are whole
+        except asyncio.CancelledError:  # by a signal; the results are complete
             self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
             if not interrupted:
-                says = str(fault).partition("\n")[0]  # of a full disk SQLAlchemy tells the whole statement
+                says = str(fault).partition("\n")[0]  # on a full disk, SQLAlchemy quotes the whole statement
                 self._problems.append(f"not exported to MLflow: {says}; {later}")
         return None

@@ -1,4 +1,4 @@
-"""Which tasks a sweep runs: a dataset's folder, its fixed split, what the config names, what the sandboxes take."""
+"""Chooses a sweep's tasks: the dataset's folder, its fixed split, the config's filters, the sandboxes' limits."""
 
 import fnmatch
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from hc_ray_actors.verifiers import SealedDataset, Split
 
 
 def dataset_folder(name: str) -> Path:
-    """A folder as given, or a dataset that is shipped. Raises ``DatasetError``."""
+    """The folder of a dataset, given as a path or the name of a shipped one. Raises ``DatasetError``."""
     given = expanded(name)
     shipped = configs_dir() / "tasks" / name
     folder = given if given.is_dir() else shipped
@@ -36,13 +36,13 @@ def dataset_folder(name: str) -> Path:
 
 
 def sealed_folder(dataset: Path) -> Path:
-    """Where the vault keeps what it seals of a dataset: never below a sweep directory, never below the public root."""
+    """The vault's folder for a dataset: never below a sweep directory or the public root."""
     return data_root() / "sealed" / digest_of(str(dataset))[:16]
 
 
 def sealed_dataset(sweep: Mapping[str, Any], without: str) -> tuple[Path, SealedDataset]:
-    """The dataset of a sweep that has ended, sealed as it is now, and its folder. Raises ``DatasetError`` where it is
-    gone; ``without``: what cannot be done then."""
+    """The folder of a finished sweep's dataset, and the dataset sealed as it is now. Raises ``DatasetError`` if it is
+    gone; ``without`` names the consequence."""
     folder = Path(sweep["dataset"])
     if not folder.is_dir():
         raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so {without}")
@@ -50,14 +50,14 @@ def sealed_dataset(sweep: Mapping[str, Any], without: str) -> tuple[Path, Sealed
 
 
 def dataset_home(folder: Path) -> Path:
-    """The folder in which a dataset's split lies, given the dataset or one of its tasks: a task's own folder belongs to
-    the split of the dataset it lies in, and is no way around a holdout."""
+    """The folder with a dataset's split, given the dataset or one of its tasks: naming a task's own folder does not
+    bypass the holdout."""
     return folder.parent if (folder / "task.toml").is_file() else folder
 
 
 def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, refines: bool) -> Split | None:
-    """The fixed split of a dataset, checked against the tasks as they are. ``refines``: some config asks for further
-    verdicts."""
+    """The fixed split of a dataset, checked against the current tasks. ``refines``: some config asks for more verdicts
+    after a fail."""
     home = dataset_home(folder)
     split = verifiers.load_split(home)
     asks_model = set(config.agents) - WITHOUT_MODEL
@@ -87,7 +87,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, r
 def select(
     config: SweepConfig, split: Split | None, tasks: tuple[Task, ...], refused: tuple[RefusedTask, ...]
 ) -> tuple[list[Task], list[RefusedTask]]:
-    """The tasks that the config names: include and exclude globs match Harbor's name or its last part."""
+    """Apply the config's filters: include and exclude globs match Harbor's name or its last part."""
 
     def named(name: str) -> bool:
         short = name.rsplit("/", 1)[-1]
@@ -107,15 +107,15 @@ def select(
 
 
 def with_grading(task: Task, grading: str) -> Task:
-    """The task as a sweep grades it: ``shared`` holds for every task that asks for no image of the verifier's own."""
+    """The task with the sweep's grading mode: ``shared`` applies to every task without a verifier image of its own."""
     if grading != "shared" or task.grading != "isolated":
         return task
     return task.model_copy(update={"grading": "shared"})
 
 
 def with_network(task: Task, network: str) -> Task:
-    """The task as a sweep runs it: ``task`` (Harbor's default) gives those that do not mention the network one. Its
-    digest stays that of what its author wrote."""
+    """The task with the sweep's network policy: ``task`` (Harbor's default) gives a network to tasks that do not
+    mention one. The digest stays that of the files."""
     if network != "task" or task.environment.network != "unmentioned":
         return task
     return task.model_copy(update={"environment": task.environment.model_copy(update={"network": "public"})})
@@ -130,8 +130,8 @@ def placed(
     resumed: str | None,
     here: Backends | None,
 ) -> tuple[Choice, list[Task], list[RefusedTask]]:
-    """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
-    none is left, ``PlatformError`` where no sandbox works."""
+    """Choose the sweep's sandboxes; returns them with the tasks that they take and those refused. Raises ``UserError``
+    if no task is left, ``PlatformError`` if no sandbox works."""
     tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
     began = stored_json(SweepStore(resumed), "sweep.json") if resumed and config.sandbox == "auto" else None
     if began:
@@ -160,7 +160,7 @@ def placed(
 def fitting(
     tasks: list[Task], refused: list[RefusedTask], choice: Choice, public_root: Path
 ) -> tuple[list[Task], list[RefusedTask]]:
-    """Without the tasks that the chosen sandboxes cannot take."""
+    """Move the tasks that the chosen sandboxes cannot take to the refused ones."""
     place = open_place(choice.backend, public_root, label="plan")
     taken = []
     for task in tasks:
@@ -172,12 +172,12 @@ def fitting(
 
 
 def vocabulary_of(tasks: Sequence[Task]) -> Vocabulary:
-    """What no hint may say: a dataset's own words, and the benchmark's."""
+    """The words that no hint may contain: the dataset's own, and the benchmark's."""
     return Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}, benchmark())
 
 
 def hint_is_general(hint: str, tasks: Sequence[Task]) -> None:
-    """Raises ``ConfigError`` for a hint that holds a task's name or a word of one task alone; the benchmark's too."""
+    """Raise ``ConfigError`` for a hint with a task's name or a word that occurs in only one task."""
     if not hint:
         return
     if said := vocabulary_of(tasks).found(hint):

@@ -1,5 +1,5 @@
-"""What all trials of a task need once: its image, and the control of its reference. Those who come while one of them is
-under way wait for it, and all get its evidence."""
+"""What all trials of a task share: its image, and the control of its reference solution. Trials that arrive while one
+is in progress wait for it, and all get its evidence."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,41 +18,41 @@ from hc_ray_actors.driver.trial_record import Record
 
 
 class _Chore(NamedTuple):
-    """One piece of work that is shared, and what went wrong with it."""
+    """A shared piece of work, and its failed attempts."""
 
     task: asyncio.Future[None]
     attempts: list[Attempt]
 
     def broken(self) -> bool:
-        """Whether it ended for a reason that need not hold the next time: all but a reference that does not pass."""
+        """Whether it failed for a reason that may be gone next time: anything but a reference that does not pass."""
         failed = self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
         return failed and bool(self.attempts) and self.attempts[-1].error_type != ControlError.__name__
 
 
 class Chores:
-    """Does each chore once a sweep, with its back-off; ``tell`` reports what failed."""
+    """Does each chore once per sweep, with back-off; ``tell`` reports failed attempts."""
 
     def __init__(self, retries: RetryConfig, crew: Crew, *, tell: Callable[[str, Attempt, str], None]) -> None:
         self._retries, self._crew, self._tell = retries, crew, tell
         self._chores: dict[tuple[Stage, str], _Chore | None] = {}
-        """None: it ended without a failure. A sweep of many tasks keeps nothing of those."""
+        """None for a chore without failures, so that a sweep of many tasks keeps nothing for those."""
 
     async def image(self, task: Task, record: Record) -> None:
-        """The task's image is ready on some node. One that could not be made is not tried again in this sweep. Raises
-        what its last attempt raised."""
+        """Wait until the task's image is ready on some node. An image that could not be made is not tried again in this
+        sweep. Raises the last attempt's exception."""
         await self._share("environment", task, partial(self._crew.prepare, task), record)
 
     async def control(self, task: Task, record: Record, slot: Slot) -> None:
-        """The task's own reference passes. Raises ``ControlError`` where it does not, and what its last attempt raised
-        where that could not be seen: the task's next trial looks again then."""
+        """Check that the task's reference solution passes. Raises ``ControlError`` if it does not. If this cannot be
+        determined, raises the last attempt's exception, and the task's next trial checks again."""
 
         async def look() -> None:
             verdict = await self._crew.verify(task, lambda verifier: verifier.control(task))
             if verdict.passed is False:
-                hint = "agent oracle runs it, and hc-ray unseal then shows what its tests printed"
+                hint = "run it with agent oracle, then hc-ray unseal shows what its tests printed"
                 if task.grading != "shared":
-                    hint += "; if they need what it leaves running: --grading shared"
-                raise ControlError(f"the task's own reference solution does not pass: {verdict.cause} ({hint})")
+                    hint += "; if they need processes that it leaves running, use --grading shared"
+                raise ControlError(f"the task's reference solution does not pass: {verdict.cause} ({hint})")
 
         known = self._chores.get(("control", task.digest))
         if known is not None and known.broken():
@@ -88,7 +88,7 @@ class Chores:
         return _Chore(asyncio.ensure_future(done), attempts)
 
     async def close(self) -> None:
-        """End what no trial waits for any more."""
+        """Cancel the remaining chores."""
         left = [chore.task for chore in self._chores.values() if chore is not None]
         for task in left:
             task.cancel()

@@ -1,5 +1,5 @@
-"""MLflow beside a sweep, from a process of its own: brought up to date while trials run, and once more at the end. The
-sweep directory is the truth: a tracker that fails costs no result, and ``export mlflow`` mends it."""
+"""Keeps MLflow up to date from a separate process, while trials run and at the end. The sweep directory is the source
+of truth: a failing tracker costs no result, and ``export mlflow`` can catch up."""
 
 import asyncio
 import contextlib
@@ -18,22 +18,22 @@ from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.tracker import Tracker
 
 PERIOD = 30.0
-"""Seconds between two updates, at least."""
+"""Minimum seconds between two updates."""
 SHARE = 0.02
-"""Of the time that updates may take altogether."""
+"""The largest share of the time that updates may take."""
 PATIENCE = 10.0
 """Seconds that an interrupted sweep waits for the tracker."""
 LONGEST, A_TRIAL = 600.0, 1.0
-"""Seconds that a sweep waits for it at its end, at most, and longer for each trial: a server may never answer."""
+"""The longest wait in seconds at a sweep's end, and its extension per trial, since a server may never answer."""
 
 Scan = Callable[[bytes], Awaitable[None]]
 
 
 class Tracking:
-    """What is told of one sweep."""
+    """The tracking of one sweep."""
 
     def __init__(self, plan: Plan, store: SweepStore, scan: Scan) -> None:
-        """``scan`` raises ``LeakError`` where a canary stands in what is to be told."""
+        """``scan`` raises ``LeakError`` if the data to be sent contains a canary."""
         uri = plan.config.mlflow_uri or results.default_tracking_uri(plan.out)
         self.uri = None if uri == "none" else uri
         self._plan, self._store, self._scan = plan, store, scan
@@ -42,20 +42,20 @@ class Tracking:
         self._following: asyncio.Task[None] | None = None
 
     def prepare(self, cluster: Cluster) -> None:
-        """Start the tracker, which takes seconds to get ready. In-process nothing is told before the end: MLflow would
-        share its core."""
+        """Start the tracker, which takes seconds. In-process it sends nothing before the end, since MLflow would
+        compete for the CPU."""
         if self.uri is not None and cluster.where != "in-process":
             self._tracker = self._spawned(cluster)
             self._following = asyncio.ensure_future(self._follow())
 
     def begin(self) -> None:
-        """Follow the sweep from now on."""
+        """Start following the sweep."""
         if self._tracker is not None:
             self._begun.set()
 
     async def end(self, summary: Mapping[str, Any], cluster: Cluster | None, *, interrupted: bool) -> str | None:
-        """Tell how the sweep ended; answers the id of its run, None where nothing is tracked. Raises whatever the
-        tracker raises, and ``StoreError`` where it does not answer in time."""
+        """Send the final state and return the id of the sweep's run, None without tracking. Raises whatever the tracker
+        raises, and ``StoreError`` if it does not answer in time."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -72,11 +72,11 @@ class Tracking:
             raise StoreError(f"MLflow at {self.uri} did not answer within {patience:g} s") from None
 
     def _spawned(self, cluster: Cluster) -> Any:
-        # Where its database is.
+        # On the driver's node, where its database is.
         return cluster.spawn(Tracker, self.uri, results.absolute(self._plan.out), node=cluster.here)
 
     async def _follow(self) -> None:
-        with contextlib.suppress(Exception):  # what is told next will say what is wrong, if it still is
+        with contextlib.suppress(Exception):  # the next update will report the problem if it persists
             await give_keys(self._tracker, stores=True)
             await self._tracker.prepare()
         await self._begun.wait()
@@ -87,7 +87,7 @@ class Tracking:
                 try:
                     await self._tell()
                 except Exception:
-                    done = -1  # the end will say what is wrong, if it still is
+                    done = -1  # the end will report the problem if it persists
             await asyncio.sleep(max(PERIOD, (time.monotonic() - began) / SHARE))
 
     async def _tell(self) -> None:

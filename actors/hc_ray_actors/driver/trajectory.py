@@ -1,5 +1,5 @@
-"""A trial's ``trajectory.json``: ATIF (Agent Trajectory Interchange Format, Harbor) 1.7, each candidate as a subagent
-trajectory. What the model was asked and answered stands there in full; scores go to ``extra``."""
+"""A trial's ``trajectory.json`` in Harbor's Agent Trajectory Interchange Format (ATIF) 1.7, each candidate as a
+subagent trajectory. It holds all prompts and answers in full; scores go to ``extra``."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ SCHEMA = "ATIF-v1.7"
 
 
 def trajectory(key: TrialKey, outcome: TrialOutcome, model: str | None) -> dict[str, Any]:
-    """The whole trial. The root's steps are its stages; a candidate's exchanges stand in its own trajectory, with its
-    score and what became of it. ``model``: the solver's, for a reader."""
+    """The trajectory of a trial. The root's steps are its stages; each candidate's exchanges are in its own trajectory,
+    with its score and fate. ``model``: the solver's model name, for display."""
     agent = {"name": f"hc-ray/{key.agent}", "version": __version__, "model_name": model}
     groups = grouped(outcome.exchanges, lambda exchange: exchange.owner)
     subagents: list[dict[str, Any]] = [
@@ -64,13 +64,13 @@ def _steps(exchanges: list[Exchange], model: str | None) -> list[dict[str, Any]]
     before: list[tuple[str, str]] = []
     for exchange in exchanges:
         asked = _asked(exchange.prompt)
-        # A lineage's history only grows: what the prompt before held, and its answer, stand here already.
+        # A lineage's history only grows: the previous prompt and its answer have been written already.
         known = next((i for i, (a, b) in enumerate(zip(asked, before, strict=False)) if a != b), len(before))
         known += bool(before) and known == len(before) < len(asked) and asked[known][0] == "agent"
         before = asked
         for source, text in asked[known:]:
             step: dict[str, Any] = {"step_id": len(steps) + 1, "source": source, "message": text}
-            # What a prompt puts into the model's mouth was no call.
+            # A prefilled answer in a prompt was not a call of the model.
             steps.append(step | ({"is_copied_context": True} if source == "agent" else {}))
         completion = exchange.completion
         steps.append(
@@ -93,7 +93,7 @@ def _steps(exchanges: list[Exchange], model: str | None) -> list[dict[str, Any]]
 
 
 def _calls(exchange: Exchange, step: int) -> dict[str, Any]:
-    """The actions that a turn of a lineage asks for."""
+    """The actions requested in a turn of a lineage."""
     answer = exchange.completion
     if exchange.prompt.purpose != "turn" or answer.finish_reason == "length":
         return {}
@@ -110,7 +110,7 @@ def _calls(exchange: Exchange, step: int) -> dict[str, Any]:
 
 
 def _candidate(owner: str, outcome: TrialOutcome) -> dict[str, Any]:
-    """What became of a candidate; nothing for what is none, such as the suite."""
+    """A candidate's score and fate; empty for owners that are not candidates, such as the suite."""
     one: Candidate | None = next((each for each in outcome.candidates if each.id == owner), None)
     if one is None:
         return {}
@@ -120,7 +120,7 @@ def _candidate(owner: str, outcome: TrialOutcome) -> dict[str, Any]:
 
 
 def _asked(prompt: Prompt) -> list[tuple[str, str]]:
-    """Source and text of what was asked; a completion prompt is the user's text."""
+    """(source, text) of each message of a prompt; a completion prompt counts as the user's text."""
     if prompt.text is not None:
         return [("user", prompt.text)]
     sources = {"system": "system", "user": "user", "assistant": "agent", "tool": "user"}

@@ -1,5 +1,5 @@
-"""One trial as the driver sees it: from its start over its submission and its verdict to its committed result, with
-what is tried again on the way (``attempts`` draws the line between fail and unscored)."""
+"""Drives one trial from its start through submission and verdict to its committed result, with retries
+(``attempts`` decides between fail and unscored)."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Journeys:
-    """Sends trials on their way; each ends with a committed result, whatever happened to it."""
+    """Runs trials; each ends with a committed result, whatever happens to it."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Journeys:
         sleep: float,
         censor: Censor,
     ) -> None:
-        """``scan`` raises ``LeakError`` where a canary stands in what is to be written; ``sleep``: seconds before
-        the start of every trial but the first."""
+        """``scan`` raises ``LeakError`` if the data to be written contains a canary; ``sleep``: delay in seconds before
+        every trial but the first."""
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
         self._emit, self._scan, self._sleep, self._censor = emit, scan, sleep, censor
         self._begun = False
@@ -55,11 +55,11 @@ class Journeys:
         self.close = self._chores.close
         self._retried = set(plan.found.unscored)
         self._troubled: set[asyncio.Task[Any]] = set()
-        """Trials with an attempt that failed."""
+        """Trials with a failed attempt."""
 
     async def one(self, key: TrialKey, slot: Slot) -> TrialResult:
-        """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
-        sweep ends."""
+        """Run one trial up to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``, which end the
+        sweep."""
         task = self._tasks[key.task_digest]
         earlier = None
         if key.name in self._retried:
@@ -69,8 +69,8 @@ class Journeys:
             await self._travel(key, task, record, slot, earlier)
         except Broken:
             if not record.attempts:
-                # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first,
-                # for which they may need its slot.
+                # This trial has nothing worth keeping. Trials that met the failure may need its slot to commit their
+                # evidence first.
                 slot.give()
                 await asyncio.gather(*self._troubled, return_exceptions=True)
                 raise
@@ -88,7 +88,7 @@ class Journeys:
         return await self._commit(record)
 
     def _give_up(self, record: Record, error: Exception) -> None:
-        """Unscored. What failed is in the record already, unless it was never an attempt."""
+        """Mark a trial as unscored. The failure is already in the record, unless it was outside any attempt."""
         fault = fault_of(error)
         if not record.attempts or record.attempts[-1].error != fault.text:
             note = attempt_of(fault, "solve", 1, None)
@@ -101,7 +101,7 @@ class Journeys:
         start = TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed,
                            config=self._configs.get(key.config_hash, ""))  # fmt: skip
         try:
-            # Without a slot: a build that hangs keeps nobody else from working.
+            # Without a slot, so that a hung build blocks no other trial.
             await self._chores.image(task, record)
         except Exception:
             self._emit(start)
@@ -124,14 +124,14 @@ class Journeys:
             await self._with_model(task, record, slot)
 
     def _handed_in(self, key: TrialKey, task: Task, earlier: TrialResult | None) -> Submission | None:
-        """What an earlier start handed in and could not have graded: no model is asked a second time for it."""
+        """An earlier start's ungraded submission, for which no model need be asked again; None if there is none."""
         if earlier is None or not waits_for_verdict(earlier) or task.grading == "shared":
-            return None  # with shared grading, what was handed in lived and is gone
+            return None  # shared grading: the submission was a live sandbox, now gone
         tar = self._store.find(f"trials/{key.name}/artifacts/submission.tar")
         if tar is None:
             return None
         found = Submission.of(tar, id=f"{key.name}-0", trial=key.name, task_digest=task.digest)
-        # Another digest: it was lost half-written, with the machine's power.
+        # A different digest means that a power cut left the file half-written.
         return found if found.digest == earlier.agent_result.metadata.get("submission") else None
 
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
@@ -143,11 +143,11 @@ class Journeys:
                 lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task, kept))),
             )  # fmt: skip
         record.submitted(submission)
-        await self._grade(task, submission, record, slot, solve=oracle and submission is None)
+        await self._grade(task, submission, record, slot, reference=oracle)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
-        """With shared grading the verifier takes the candidate's own sandbox: where that breaks, only a new attempt has
-        another."""
+        """Run a trial of an agent with a model. With shared grading, the verifier takes over the candidate's sandbox;
+        if that breaks, only a new attempt can provide another."""
         retries = self._plan.config.retries
         for number in range(1, retries.attempts + 1):
             try:
@@ -175,7 +175,7 @@ class Journeys:
             try:
                 await self._judge(task, step.submission, record, slot)
             except Exception:
-                # What the verifier says of itself is for people: the trial learns only that there is no verdict.
+                # The verifier's message is for people: the trial learns only that there is no verdict.
                 await self._let_go(key)
                 raise
             passed = bool(record.verdicts[-1].passed)
@@ -188,29 +188,30 @@ class Journeys:
         record.enter("recording")
 
     async def _let_go(self, key: TrialKey) -> None:
-        """End a parked trial; one whose process is gone has ended."""
+        """End a parked trial; if its process is gone, it has ended already."""
         with contextlib.suppress(InfrastructureError):
             await self._crew.step(key, methodcaller("resume", key.name, None))
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
-        """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
-        could only ever help the rate."""
+        """Grade a submission. A verdict counts only if the task's reference passes; this holds for passes too, or a
+        broken task could only raise the rate."""
         await self._chores.control(task, record, slot)
         await self._grade(task, submission, record, slot)
 
     def _keeps_output(self, task: Task) -> bool:
-        """Sealed, and of dev tasks only."""
+        """Whether the verifier's output is kept: sealed, and for dev tasks only."""
         return task.digest not in self._plan.holdout
 
     async def _grade(
-        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, solve: bool = False
+        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, reference: bool = False
     ) -> None:
-        """``solve``: the verifier runs the reference solution in the sandbox that it grades in (shared grading)."""
+        """Get and record a verdict. ``reference``: the submission is the task's own solution; shared grading runs it in
+        the grading sandbox."""
         keeps_output = self._keeps_output(task)
 
         def graded() -> Awaitable[Any]:
             return slot.during(self._crew.verify_near(
-                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, solve)
+                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, reference)
             ))  # fmt: skip
 
         once = submission is not None and submission.living is not None
@@ -221,7 +222,7 @@ class Journeys:
     async def _persist(
         self, stage: Stage, record: Record, slot: Slot, work: Callable[[], Awaitable[T]], *, once: bool = False
     ) -> T:
-        """Try, and try again (unless ``once``); between two attempts others have the slot."""
+        """Retry ``work`` (unless ``once``), giving up the slot between two attempts."""
         retries = self._plan.config.retries
         if once:
             retries = retries.model_copy(update={"attempts": 1})
@@ -268,7 +269,7 @@ class Journeys:
 
 
 def _sound(step: Step) -> Step:
-    """Raises ``Failed`` where the trial failed."""
+    """Return the step, or raise ``Failed`` if it reports a fault."""
     if step.fault is not None:
         raise Failed(step.fault)
     return step

@@ -1,4 +1,4 @@
-"""A trial's folder in the sweep directory: its files, made from its record, and their commit."""
+"""A trial's folder in the sweep directory: makes its files from the record, and commits them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from hc_ray_actors.driver.trajectory import trajectory
 from hc_ray_actors.driver.trial_record import Record
 
 _PACKED = (".parquet", ".tar")
-"""Of candidates alone, who had no secret."""
+"""Only candidates have these files, and they had no access to secrets."""
 
 
 DIFFERENCES = "artifacts/states"
-"""Where a trial keeps what its candidates are, as tars by the digests of their files."""
+"""Folder of a trial's candidates, as tars named by the digests of their files."""
 
 
 def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, bytes]:
-    """A trial's files by their paths in its folder; ``result.json`` is the last."""
+    """Path → content of a trial's files; ``result.json`` comes last."""
     found = {"config.json": readable_json(record.key.model_dump(mode="json"))}
     outcome = record.outcome
     if outcome is not None:
@@ -35,7 +35,7 @@ def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, byte
             found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
         if outcome.matrix is not None:
             found["agent/matrix.parquet"] = parquet(matrix_rows(outcome), MATRIX_COLUMNS)
-            # Its columns, which are no suite's for ``best_of_n``: without them no selector could be replayed.
+            # The matrix's columns, which for ``best_of_n`` are not a suite's; replaying a selector needs them.
             found["agent/tests.json"] = readable_json([test.model_dump(mode="json") for test in outcome.matrix_tests])
     if record.submissions:
         found["artifacts/submission.tar"] = record.submissions[-1].tar
@@ -46,8 +46,8 @@ def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, byte
 
 
 def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
-    """What a scanner can read of a trial's files: the matrix as JSON (parquet is compressed), and no submission of the
-    oracle, which may hold its solution."""
+    """A trial's files in scannable form: the matrix as JSON (parquet is compressed), and without the oracle's
+    submission, which may contain the solution."""
     kept = [data for path, data in packed.items() if not path.endswith(_PACKED)]
     if record.outcome is not None:
         kept += [
@@ -57,13 +57,13 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
     if record.key.agent not in WITHOUT_MODEL:
         tars = [submission.tar for submission in record.submissions]
         tars += record.outcome.differences.values() if record.outcome else ()
-        kept += dict.fromkeys(tars)  # what is handed in is mostly the whole difference of a candidate, too
+        kept += dict.fromkeys(tars)  # a submission usually equals a candidate's whole difference
     return kept
 
 
 async def keep(store: SweepStore, lease: Lease, record: Record, packed: Mapping[str, bytes]) -> None:
-    """Commit a trial in a thread, for the disk is waited for. Begun, it goes on to its end, even for a task that is
-    cancelled. Raises ``StoreError``: the disk is full, or another start has taken over."""
+    """Commit a trial in a thread, since the disk may block. A started commit finishes even if the task is cancelled.
+    Raises ``StoreError`` if the disk is full or another start has taken over."""
 
     def held() -> None:
         with lease.held():
@@ -77,8 +77,7 @@ async def keep(store: SweepStore, lease: Lease, record: Record, packed: Mapping[
 
 
 def commit(store: SweepStore, record: Record, packed: Mapping[str, bytes]) -> None:
-    """Write a trial's folder, and its suite where other trials find it; ``result.json`` comes last and makes the trial
-    exist."""
+    """Write a trial's folder, and its suite for other trials; ``result.json`` comes last and commits the trial."""
     if record.outcome is not None and record.outcome.suite is not None:
         shared = f"suites/{record.outcome.suite.key}.json"
         if not store.exists(shared):
@@ -94,7 +93,7 @@ MATRIX_COLUMNS = ("candidate", "test", "category", "outcome", "observed", "detai
 
 
 def matrix_rows(outcome: TrialOutcome) -> list[dict[str, Any]]:
-    """The pass matrix as one row a cell."""
+    """The pass matrix with one row per cell."""
     matrix = outcome.matrix
     if matrix is None:
         return []

@@ -27,20 +27,21 @@ from hc_ray_actors.attempts import now
 from hc_ray_actors.driver.plan import Plan
 
 Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot", "recording"]
-"""What a trial's wall time is made of, with the queues for an engine or a sandbox, which are taken out of solving."""
+"""The phases of a trial's wall time, together with the queues for engines and sandboxes, which are taken out of
+solving."""
 
 
 _TOLD = {"id", "round", "slot", "parent", "temperature", "form", "plan", "seed", "digest", "duplicate_of", "malformed"}
-"""What a result says of each candidate, besides its tokens and what it passed."""
+"""The fields of a candidate that a result copies."""
 
 
 class Record:
-    """One trial as the driver sees it: filled step by step, turned into ``result.json`` at the end."""
+    """The driver's record of a trial: filled step by step, and turned into ``result.json`` at the end."""
 
     def __init__(
         self, key: TrialKey, task: Task, plan: Plan, limits: Mapping[str, str], *, earlier: TrialResult | None = None
     ) -> None:
-        """``earlier``: the unscored result of an earlier start, whose evidence is carried over."""
+        """``earlier``: an earlier start's unscored result, whose evidence is carried over."""
         self.key, self.task, self.plan = key, task, plan
         self._limits = dict(limits)
         self._started = now()
@@ -59,17 +60,16 @@ class Record:
         self._seconds: defaultdict[Stretch, float] = defaultdict(float)
         self._entered: tuple[Stretch, float] = ("solving", time.monotonic())
         self._parked = 0.0
-        """Seconds that had gone to verdicts when it last went on."""
+        """Seconds spent on verdicts up to the last time that it continued."""
 
     def environment(self, began: str, image: str | None, runners: Collection[str]) -> None:
-        """What its sandboxes are made of is there, and what follows waits for a slot: the image's id (None where the
-        backend has none) and the digests of the runners that the sweep's nodes have (``runner_build.runner_digest``).
-        """
+        """Note the trial's environment, before it waits for a slot: the image's id (None if the backend has no images)
+        and the digests of the nodes' runners (``runner_build.runner_digest``)."""
         self._environment = Phase(started_at=began, finished_at=now())
         self._image, self._runners = image, sorted(set(runners))
 
     def begin(self) -> None:
-        """A new attempt: what an earlier one left, but for its evidence, does not count."""
+        """Start a new attempt: of an earlier one, only the evidence is kept."""
         self._started, self._submitted_at = now(), None
         self._seconds.clear()
         self._entered, self._parked = ("solving", time.monotonic()), 0.0
@@ -77,7 +77,7 @@ class Record:
         self.outcome = None
 
     def enter(self, stretch: Stretch) -> None:
-        """From now on the trial's time goes to something else."""
+        """Start the next phase of the trial's wall time."""
         before, since = self._entered
         self._entered = (stretch, time.monotonic())
         self._seconds[before] += self._entered[1] - since
@@ -85,7 +85,7 @@ class Record:
             self._parked = sum(self._seconds.values()) - self._seconds["solving"]
 
     def note(self, attempt: Attempt) -> None:
-        """An attempt that failed outside the sandbox."""
+        """Add an attempt that failed outside the sandbox."""
         self.attempts.append(attempt)
 
     def submitted(self, submission: Submission | None, so_far: TrialOutcome | None = None) -> None:
@@ -97,7 +97,7 @@ class Record:
         self.enter("queue for a verdict")
 
     def restore(self, stored: TrialResult, submission: Submission) -> None:
-        """Take up what an earlier start solved and could not have graded: only its verdict is missing."""
+        """Take over an earlier start's submission that could not be graded: only its verdict is missing."""
         self._stored = stored
         self._started, self._environment = stored.started_at, stored.environment_setup
         self._submitted_at = stored.agent_execution.finished_at if stored.agent_execution else None
@@ -106,7 +106,7 @@ class Record:
     def judged(self, verdict: Any) -> None:
         self.verdicts.append(verdict)
         self.enter("recording")
-        # The verifier says which part of the wait was the grading; not when, since its node's clock may be wrong.
+        # The verifier reports how long grading took, but not when, since its node's clock may be wrong.
         graded = min(verdict.seconds, self._seconds["queue for a verdict"])
         ended = datetime.datetime.now(datetime.UTC)
         began = ended - datetime.timedelta(seconds=graded)
@@ -115,15 +115,15 @@ class Record:
         self._seconds["grading"] += graded
 
     def ended(self, outcome: TrialOutcome | None, changed: Mapping[str, Any]) -> None:
-        """``changed``: where there is no new outcome, what has changed in the one that came with the submission."""
+        """End the trial. ``changed``: without a new outcome, the changes to the one that came with the submission."""
         self.outcome = outcome or (self.outcome and self.outcome.model_copy(update=changed))
 
     def cut_short(self, why: str) -> None:
-        """Something failed after a verdict: the verdict stands, and so does what led to it."""
-        self._cut_short = f"what would have come after the verdict is lost: {why}"
+        """Note a failure after a verdict, which stands, with everything that led to it."""
+        self._cut_short = f"the trial could not continue after its verdict: {why}"
 
     def unscored(self) -> None:
-        """No further attempt: the trial has no verdict, for the reason that the last attempt gives."""
+        """Give up: the trial has no verdict, for the last attempt's reason."""
         last = self.attempts[-1]
         self._fault = ExceptionInfo(
             exception_type=last.error_type,
@@ -133,7 +133,7 @@ class Record:
         )
 
     def result(self) -> TrialResult:
-        """Its headline is the first verdict's."""
+        """The trial's result, whose headline is the first verdict."""
         first = self.verdicts[0] if self.verdicts else None
         passed = None if first is None else bool(first.passed)
         return TrialResult(
@@ -166,7 +166,7 @@ class Record:
             search = {"turns": lineage_turns(outcome), **outcome_metadata(outcome)}
             spent = (outcome.prompt_tokens, outcome.completion_tokens)
         else:
-            # None for an agent without a model, unknown for a trial that broke.
+            # 0 for an agent without a model, unknown for a trial that broke.
             free = self.key.agent in WITHOUT_MODEL
             search = {"turns": 0, "engine_seconds": 0.0 if free else None, "self_pass": None}
             spent = (0, 0) if free else (None, None)
@@ -203,12 +203,12 @@ class Record:
         }
 
     def _phases(self) -> dict[str, float] | None:
-        """Seconds by what the trial's wall time, from its start to its end, went to; None where it had two starts."""
+        """Seconds per phase of the trial's wall time; None for a trial with two starts."""
         if self._stored is not None:
             return None
         self.enter("recording")
         spent = {str(name): seconds for name, seconds in self._seconds.items()}
-        waited = self.outcome.queued_seconds if self.outcome else 0.0  # for verdicts too, which are told apart here
+        waited = self.outcome.queued_seconds if self.outcome else 0.0  # includes verdicts, subtracted here
         queued = min(waited - self._parked, spent.get("solving", 0.0))
         if queued > 0:
             spent |= {"solving": spent["solving"] - queued, "queue for an engine or a sandbox": queued}
@@ -216,18 +216,18 @@ class Record:
 
 
 def failed_attempts(result: TrialResult) -> list[Attempt]:
-    """The evidence that a stored result carries."""
+    """The failed attempts recorded in a stored result."""
     return [Attempt.model_validate(one) for one in result.agent_result.metadata.get("failed_attempts") or []]
 
 
 def waits_for_verdict(result: TrialResult) -> bool:
-    """Whether an unscored trial had handed in: what it lacks is a verdict, and no model need be asked again."""
+    """Whether an unscored trial had submitted: it lacks only a verdict, and no model need be asked again."""
     attempts = failed_attempts(result)
     return bool(attempts) and attempts[-1].stage in ("control", "grade")
 
 
 def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
-    """What ``result.json`` says of the search itself."""
+    """The metadata of the search in ``result.json``."""
     suite = outcome.suite
     return {
         "self_attempts": outcome.turns,
@@ -261,8 +261,8 @@ def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
 
 
 def lineage_turns(outcome: TrialOutcome) -> int:
-    """Answers of the solver model on the submitted lineage: the chosen candidate's and those that it goes on from. The
-    search's width is in ``self_attempts``, and does not make a score worse."""
+    """Answers of the solver model on the submitted lineage: those of the chosen candidate and its ancestors. The width
+    of the search is in ``self_attempts`` and does not lower the score."""
     chosen = next((one for one in outcome.candidates if one.id == outcome.chosen), None)
     if chosen is not None and chosen.turns > 1:
         return chosen.turns
@@ -274,13 +274,13 @@ def lineage_turns(outcome: TrialOutcome) -> int:
 
 
 def _passed(outcome: TrialOutcome, candidate: str) -> int | None:
-    """Self-tests that a candidate passed; None where none was run on it."""
+    """Number of self-tests that a candidate passed; None if none was run on it."""
     if outcome.matrix is None or candidate not in outcome.matrix.candidates:
         return None
     return outcome.matrix.passed(candidate)
 
 
 def tokens(result: TrialResult) -> int:
-    """What counted against the budget."""
+    """Tokens that counted against the budget."""
     told = result.agent_result
     return (told.n_input_tokens or 0) + (told.n_output_tokens or 0) - (told.metadata.get("shared_tokens") or 0)

@@ -1,5 +1,5 @@
-"""Sandboxes inside the one environment of a Harbor trial, which cannot be forked: they take turns in it
-(``inside/turns.py``). One lineage works at a time, and what the verifier finds is what had the last turn."""
+"""Sandboxes inside the single environment of a Harbor trial, which cannot be forked: they take turns in it
+(``inside/turns.py``). One lineage works at a time, and the verifier finds the state of the last turn."""
 
 import asyncio
 import base64
@@ -25,18 +25,18 @@ from hc_ray.selftests.runner import BEFORE, HOME
 T = TypeVar("T")
 
 ROOM = f"{RUNNER_ROOT}/turns"
-"""Where states lie that wait for their turn."""
+"""Folder of the states that wait for their turn."""
 NOT_OURS = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv")
-"""What the environment's provider writes, beside ``filetree.OUTSIDE``."""
+"""Paths that the environment's provider writes, besides ``filetree.OUTSIDE``."""
 _ARGUMENT = 90_000
-"""Characters of an order that goes on the command line, where 128 KiB may stand."""
+"""The most characters of an order on the command line, which is limited to 128 KiB."""
 _GRACE, _MACHINERY = 30.0, 600.0
-"""Seconds beyond a command's own limit until Harbor gives it up, and those of an order that is no command."""
+"""Seconds beyond a command's own limit before Harbor ends it, and the limit of other orders."""
 
 
 class HarborPlace:
-    """``ports.MakesSandboxes`` in a Harbor environment, of which it uses ``exec``, ``upload_dir``, ``upload_file`` and
-    ``download_file``."""
+    """``ports.MakesSandboxes`` in a Harbor environment, through its methods ``exec``, ``upload_dir``, ``upload_file``
+    and ``download_file``."""
 
     def __init__(self, environment: Any, workdir: str) -> None:
         self._environment, self.workdir = environment, workdir
@@ -45,12 +45,12 @@ class HarborPlace:
         self.present: HarborSandbox | None = None
         self._ended: list[str] = []
         self.lineage: HarborSandbox | None = None
-        """The lineage that worked last."""
+        """The sandbox that had the last turn."""
         self.handed: HarborSandbox | None = None
 
     @classmethod
     async def opened(cls, environment: Any, runner: Path) -> "HarborPlace":
-        """Bring the runner into the environment, and look at it before anybody works there. Raises ``SandboxError``."""
+        """Upload the runner, and record the environment's state before any work. Raises ``SandboxError``."""
         where = await environment.exec("pwd")
         await environment.upload_dir(runner, RUNNER_ROOT)
         made = await environment.exec(f"mkdir -p {ROOM} && chmod -R go=rX {RUNNER_ROOT}", cwd="/", user="root")
@@ -64,8 +64,8 @@ class HarborPlace:
         return HarborSandbox(self)
 
     async def leave(self, *, handed_in: bool) -> None:
-        """Bring back what is to be graded (what was handed in, or else what the last lineage left; the untouched
-        environment where none worked), and leave nothing of ours there."""
+        """Restore the state to grade (the submission, or else what the last lineage left, or the untouched
+        environment), and remove all our files."""
         kept = self.handed if handed_in else self.lineage
         self._ended += [one.mark for one in (self.lineage, self.handed) if one is not None and one is not kept]
         await self.enter(kept or HarborSandbox(self))
@@ -77,12 +77,12 @@ class HarborPlace:
         return str(self._marks)
 
     def end(self, sandbox: "HarborSandbox") -> None:
-        """Its processes end with the next turn, unless it may be what is graded."""
+        """Let its processes end at the next turn, unless its state may be graded."""
         if sandbox.ran and sandbox not in (self.lineage, self.handed):
             self._ended.append(sandbox.mark)
 
     async def enter(self, sandbox: "HarborSandbox") -> None:
-        """Let a sandbox have its turn, if it has not. Once begun, a change of turns goes on to its end."""
+        """Give a sandbox the turn, unless it has it. A change of turns, once begun, is completed."""
         await asyncio.shield(self._enter(sandbox))
 
     async def _enter(self, sandbox: "HarborSandbox") -> None:
@@ -106,8 +106,8 @@ class HarborPlace:
     async def order(
         self, do: str, data: bytes = b"", *, user: str | None = "root", seconds: float = _MACHINERY, **told: Any
     ) -> tuple[dict[str, Any], bytes]:
-        """Have ``turns.py`` do something; what it says and brings. Raises ``ValueError`` for what cannot be done with
-        the files there, ``SandboxError`` where the environment fails."""
+        """Send an order to ``turns.py``; returns its answer and data. Raises ``ValueError`` if the files do not allow
+        it, ``SandboxError`` if the environment fails."""
         line = json.dumps({"do": do, "room": ROOM, **told}).encode()
         text = base64.b64encode(zlib.compress(line + b"\n" + data)).decode()
         try:
@@ -145,11 +145,11 @@ class HarborPlace:
 
 
 class HarborSandbox:
-    """``ports.Sandbox`` that shares the environment with others. A fork holds what its parent held."""
+    """A ``ports.Sandbox`` that shares the environment with others. A fork starts with its parent's state."""
 
     def __init__(self, place: HarborPlace, state: "str | bytes | None" = None, *, keeps: bool = False) -> None:
-        """``state``: what it holds while others have their turn: a name in ``ROOM``, or a difference that lies there
-        not yet; None: the untouched environment. ``keeps``: whether what is done in it is to last."""
+        """``state``: its state while others have the turn: a name in ``ROOM``, or a difference that has not been
+        uploaded yet; None is the untouched environment. ``keeps``: whether changes in it are kept."""
         self.place, self.state, self.keeps = place, state, keeps
         self.mark = place.new_mark()
         self.workdir = place.workdir
@@ -192,7 +192,7 @@ class HarborSandbox:
         change = unpack(tar)
         kept = pack([one for one in change.members if not is_outside(one.path)], change.deleted)
         if self.state is None and self.place.present is not self:
-            self.state = kept.tar  # brought with its turn
+            self.state = kept.tar  # uploaded with its turn
             return
         async with self._turn():
             await self.place.order("put", kept.tar)
@@ -213,7 +213,7 @@ class HarborSandbox:
         return HarborSandbox(self.place, state, keeps=True)
 
     async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
-        """As ``fork_steps.in_fork``, with nobody else's turn between."""
+        """Like ``fork_steps.in_fork``, without anybody else's turn in between."""
         async with self.place.lock:
             fork = HarborSandbox(self.place, self.state)
             fork._holds_lock = True
@@ -225,7 +225,7 @@ class HarborSandbox:
                 await fork.close()
 
     async def hand_over(self) -> str:
-        """It is what is graded: nothing ends it."""
+        """Mark its state as the one to grade, which nothing ends."""
         self.place.handed = self
         async with self._turn():
             return self.mark

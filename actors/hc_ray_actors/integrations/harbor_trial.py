@@ -1,5 +1,5 @@
-"""One trial of ours inside a trial of Harbor's: our loop and suite in its environment, and what its agent's folder and
-context are told. Knows Harbor by what it is handed alone."""
+"""Runs one of our trials inside a Harbor trial: our loop and suite in Harbor's environment, with results reported to
+the agent's folder and context. Knows Harbor only through the objects that it is handed."""
 
 import asyncio
 import contextlib
@@ -31,14 +31,14 @@ from hc_ray_actors.jobs.answering import answering
 Style = Literal["hc", "raw"]
 
 ONE_LINEAGE = {"solver.samples": 1, "solver.max_rounds": 1, "solver.tournament": False, "solver.refinement": 0}
-"""Width needs forks, which a Harbor environment does not have, and a verdict is told to nobody there."""
+"""Search width needs forks, which Harbor environments lack, and no agent gets a verdict there."""
 SECONDS = 86_400.0
-"""Wall time of a search for which nobody sets one: Harbor ends the agent itself, and tells no agent when."""
-_DIRECT = "the model's context is too small for an agent that works in Harbor's environment: it needs 4,096 tokens"
+"""Default wall time of a search: Harbor ends the agent itself, without telling it when."""
+_DIRECT = "the model's context is too small for an agent in Harbor's environment, which needs 4,096 tokens"
 
 
 def settings(config: SweepConfig) -> SweepConfig:
-    """The settings of the agent, by those that were given. Raises ``ConfigError``."""
+    """Complete the given settings for the agent. Raises ``ConfigError``."""
     given = config.engine.model_fields_set
     if "kind" not in given or (config.engine.kind == "openai" and not (config.engine.urls and "model" in given)):
         raise ConfigError(
@@ -51,12 +51,12 @@ def settings(config: SweepConfig) -> SweepConfig:
 
 
 class _Roles:
-    """The models of a config, each server looked at once in a process, however many trials it runs."""
+    """The models of a config; probes each server once per process, however many trials it runs."""
 
     def __init__(self) -> None:
         self._planned = Once[tuple[PlannedConfig, dict[RoleName, RoleModel]]]()
         self._opened = contextlib.AsyncExitStack()
-        """Engines, as long as Harbor's event loop lives."""
+        """Engines, for the lifetime of Harbor's event loop."""
 
     async def of(self, config: SweepConfig, spent: "Spent") -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:
         key = digest_of(config.model_dump(mode="json"))
@@ -72,14 +72,14 @@ _ROLES = _Roles()
 
 
 class Spent:
-    """What the models have been asked so far, told to Harbor as it comes: an agent that is cut off has spent it."""
+    """Tokens used so far, reported to Harbor continuously, so that an agent that is cut off has reported its use."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
         self.exchanges: list[Exchange] = []
 
     def counted(self, role: str, asked: RoleModel) -> RoleModel:
-        """The role, with what it and its fellows are asked told here."""
+        """The role with models that report their tokens here."""
         fellows = tuple(self.counted(role, one) for one in asked.others)
         return replace(asked, model=Counted(asked.model, role, self), others=fellows)
 
@@ -90,7 +90,7 @@ class Spent:
 
 
 class Counted:
-    """A model whose answers are counted."""
+    """A model that counts its tokens."""
 
     def __init__(self, model: Model, role: str, spent: Spent) -> None:
         self._model, self._role, self._spent = model, role, spent
@@ -105,19 +105,19 @@ class Counted:
 
 
 class HarborTrial:
-    """What ``hc_ray.harbor.Agent`` does."""
+    """The implementation of ``hc_ray.harbor.Agent``."""
 
     def __init__(self, config: SweepConfig, agent: Style) -> None:
         self.config, self.agent = config, agent
         self._place: HarborPlace | None = None
 
     async def setup(self, environment: Any) -> None:
-        """Bring in what runs the suite, and remember the environment as it is."""
+        """Upload the suite's runner, and record the environment's initial state."""
         runner = await asyncio.to_thread(ensure_runner)
         self._place = await HarborPlace.opened(environment, runner)
 
     async def run(self, instruction: str, environment: Any, context: Any, logs: Path) -> None:
-        """Solve the task; ``logs`` gets ``trajectory.json``. Cut off, it leaves what the lineage has done so far."""
+        """Solve the task; writes ``trajectory.json`` to ``logs``. If cut off, leaves the lineage's work so far."""
         if self._place is None:  # a further step of the same task
             await self.setup(environment)
         place, self._place, spent = self._place, None, Spent(context)
@@ -133,7 +133,7 @@ class HarborTrial:
         outcome: TrialOutcome | None = None
 
         async def judge(submission: Submission) -> bool:
-            return False  # Harbor grades when the agent has ended: no verdict reaches it
+            return False  # Harbor grades after the agent's end, so no verdict reaches it
 
         def hand_in(so_far: TrialOutcome) -> None:
             nonlocal outcome
@@ -150,12 +150,12 @@ class HarborTrial:
             context.metadata = {"agent": self.agent, "config_hash": one.hash, **outcome_metadata(told)}
             written = trajectory(key, told, roles["solver"].label)
             if outcome is None:
-                written["steps"][-1]["message"] = "cut off; what the lineage had done by then is graded"
+                written["steps"][-1]["message"] = "cut off; the lineage's work so far is graded"
             (logs / "trajectory.json").write_bytes(readable_json(written))
 
 
 def _task(instruction: str, environment: Any, workdir: str) -> Task:
-    """What Harbor tells an agent of its task; its folder, beside which the tests lie, is not looked into."""
+    """The task as Harbor describes it to an agent. Its folder, which also holds the tests, is not read."""
     network = "none" if environment.network_policy.network_mode.value == "no-network" else "public"
     digest = digest_of({"instruction": instruction, "environment": environment.environment_id})
     made = Environment(workdir=workdir, network=network)
@@ -164,6 +164,6 @@ def _task(instruction: str, environment: Any, workdir: str) -> Task:
 
 
 def keep_key(name: str | None, key: str | None) -> None:
-    """An engine finds its key in this process's environment; ``--ae`` gives it to the agent alone."""
+    """Put the key that ``--ae`` gives to the agent into this process's environment, where engines look for it."""
     if name and key:
         os.environ.setdefault(name, key)

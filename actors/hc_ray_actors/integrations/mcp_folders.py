@@ -1,6 +1,6 @@
-"""What a client of the MCP server may name: folders below those that the user allowed, and nothing of them that a task
-seals or a sweep has learnt. What was allowed is then read without following a link, whoever puts one there
-meanwhile."""
+"""The paths that a client of the MCP server may name: those below the folders that the user allowed, except sealed
+parts of tasks and results of sweeps. Allowed paths are read without following links, even ones created after the
+check."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ from hc_ray.stores.sweep_directory import SweepStore
 
 
 def closed(has: Callable[[str], bool]) -> str | None:
-    """What a folder is that holds more than a model may see, by the names in it: the tests and solution of a task, what
-    verifiers printed, the verdicts of a sweep. None for any other."""
+    """Describe a folder with content that no model may see, recognised by the names in it: a task's tests and solution,
+    verifier output, a sweep's verdicts. None for other folders."""
     graded = has("tests") or has("solution")
     if has("task.toml") or (has("instruction.md") and graded) or (has("task.yaml") and has("run-tests.sh")):
         return "a task"
@@ -24,15 +24,15 @@ def closed(has: Callable[[str], bool]) -> str | None:
 
 
 def _around(path: Path) -> Iterator[tuple[Path, str]]:
-    """The closed folders that a path lies in, or is."""
+    """The closed folders among a path and its parents."""
     for at in (path, *path.parents):
         if kind := closed(lambda name: os.path.lexists(at / name)):  # noqa: B023 (called at once)
             yield at, kind
 
 
 def opened(path: Path, flags: int = 0) -> int:
-    """A descriptor of an absolute path, for reading. Raises ``UserError`` where a link is on the way, ``OSError`` where
-    it cannot be read."""
+    """Open an absolute path for reading and return its descriptor. Raises ``UserError`` if it leads through a link,
+    ``OSError`` if it cannot be read."""
     at = os.open("/", os.O_PATH | os.O_DIRECTORY)
     for number, part in enumerate(path.parts[1:], 2):
         way = os.O_PATH | os.O_DIRECTORY if number < len(path.parts) else os.O_NONBLOCK | flags
@@ -40,7 +40,7 @@ def opened(path: Path, flags: int = 0) -> int:
             below = os.open(part, way | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise UserError(f"{path} is no such path, or leads through a link, which is not followed") from None
+                raise UserError(f"{path} does not exist, or leads through a link; links are not followed") from None
             raise
         finally:
             os.close(at)
@@ -49,7 +49,7 @@ def opened(path: Path, flags: int = 0) -> int:
 
 
 class PlainStore(SweepStore):
-    """A sweep directory, read without following a link."""
+    """A sweep directory, read without following links."""
 
     def find(self, path: str) -> bytes | None:
         try:
@@ -75,7 +75,7 @@ class PlainStore(SweepStore):
 
 
 class Folders:
-    """The folders that the user allowed. Every method raises ``UserError`` for a path that it does not answer."""
+    """The folders that the user allowed. Every method raises ``UserError`` for a path that it refuses."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self.roots = tuple(expanded(one).resolve() for one in allowed)
@@ -84,35 +84,35 @@ class Folders:
                 raise UserError(f"--allow {given}: not a folder")
 
     def find(self, given: str) -> Path:
-        """The path that is meant, links resolved; a relative one begins at the first allowed folder. What lies outside
-        is not looked at."""
+        """Resolve a path and its links; relative paths start at the first allowed folder. Refuses paths outside of the
+        allowed folders."""
         try:
             path = (self.roots[0] / given).resolve()
         except (OSError, RuntimeError, ValueError):
             raise UserError(f"{given!r} is not a path") from None
         if not any(path.is_relative_to(root) for root in self.roots):
             known = ", ".join(map(str, self.roots))
-            raise UserError(f"{given} is outside of the folders that hc-ray mcp was allowed ({known}); see --allow")
+            raise UserError(f"{given} is outside the folders that hc-ray mcp may read ({known}); see --allow")
         return path
 
     def unsealed(self, given: str) -> Path:
-        """A path that belongs to no task, but for its environment."""
+        """A path that is not part of a task, except of its environment."""
         path = self.find(given)
         around = [*_around(path), *((data_root(), "the data of hc-ray"),) * path.is_relative_to(data_root())]
         for at, kind in around:
             if kind == "a task" and path.relative_to(at).parts[:1] != ("environment",):
-                raise UserError(f"{given} is part of a task, whose tests no tool reads; see hc-ray testgen -p {at}")
+                raise UserError(f"{given} is part of a task, whose tests no tool may read; see hc-ray testgen -p {at}")
             if kind == "the data of hc-ray":
-                raise UserError(f"{given} is part of {kind}, which no tool reads")
+                raise UserError(f"{given} is part of {kind}, which no tool may read")
         return path
 
     def workspace(self, given: str) -> Path:
-        """A folder of which a model may be told."""
+        """A folder whose content a model may see."""
         path = self.unsealed(given)
         if not path.is_dir():
-            raise UserError(f"{given} is not a folder; name the folder that the work is done in")
+            raise UserError(f"{given} is not a folder; name the folder to work in")
         if any(kind == "a sweep" for _, kind in _around(path)):
-            raise UserError(f"{given} is part of a sweep, which holds verdicts; name the folder that is worked in")
+            raise UserError(f"{given} is part of a sweep, which contains verdicts; name the folder to work in")
         return path
 
     def sweep(self, given: str) -> PlainStore:
@@ -123,7 +123,8 @@ class Folders:
         return PlainStore(str(out))
 
     def trial(self, given: str) -> tuple[PlainStore, str]:
-        """``OUT/TRIAL``, ``OUT/trials/TRIAL`` or ``OUT`` → the sweep directory and the name, empty for ``OUT``."""
+        """Split ``OUT/TRIAL``, ``OUT/trials/TRIAL`` or ``OUT`` into the sweep directory and the trial's name, empty for
+        ``OUT``."""
         path = self.find(given)
         if (path / "sweep.json").is_file():
             return self.sweep(given), ""

@@ -1,6 +1,6 @@
-"""``hc-ray mcp``: the tools of a ``Workshop`` in the Model Context Protocol, over standard input and output.
+"""``hc-ray mcp``: serves the tools of a ``Workshop`` by the Model Context Protocol, over stdin and stdout.
 
-A call runs as a task of its own: cancelled, or cut off by the client's end, it closes its sandboxes first."""
+Each call runs as its own task, which closes its sandboxes if it is cancelled or the client goes away."""
 
 import asyncio
 import functools
@@ -29,7 +29,7 @@ from hc_ray_actors.integrations.mcp_workshop import Workshop
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR
 
 BEAT = 5.0
-"""Seconds between two notices of progress."""
+"""Seconds between two progress messages."""
 INSTRUCTIONS = (
     "hc-ray writes tests for a task from its instruction alone (generate_tests) and runs them on a copy of the folder "
     f"that the work is done in (run_tests), in a sandbox where that folder is {WORKDIR}. The tests are guesses about "
@@ -38,20 +38,20 @@ INSTRUCTIONS = (
 
 
 class Server:
-    """The tools, as the protocol's calls."""
+    """Serves the tools as calls of the protocol."""
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop, self._calls = workshop, set[asyncio.Task[Any]]()
         self._fast: FastMCP[Any] = FastMCP("hc-ray", instructions=INSTRUCTIONS, log_level="WARNING")
         self.protocol = self._fast._mcp_server
-        self.protocol.version = __version__  # FastMCP has no other way to say it
+        self.protocol.version = __version__  # FastMCP has no parameter for it
         reads = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
         for tool in (workshop.generate_tests, workshop.run_tests, workshop.decompose, workshop.sweep_status,
                      workshop.show_trial):  # fmt: skip
             self._fast.add_tool(self._as_call(tool), description=inspect.getdoc(tool), annotations=reads)
 
     def _as_call(self, tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """The client is told that the work goes on; what a tool raises is one line."""
+        """Wrap a tool: reports progress to the client, and turns exceptions into one line."""
 
         @functools.wraps(tool)
         async def call(**given: Any) -> Any:
@@ -62,14 +62,14 @@ class Server:
             try:
                 while not (await asyncio.wait([task], timeout=BEAT))[0]:
                     seconds = time.monotonic() - began
-                    await context.report_progress(seconds, message=f"at work for {seconds:.0f} s")
+                    await context.report_progress(seconds, message=f"working for {seconds:.0f} s")
                 return task.result()
             except HcRayError as error:
                 raise ToolError(scrub(" ".join(str(error).split()))) from None
             except OSError as error:
-                raise ToolError(f"the system says: {error.strerror}") from None
+                raise ToolError(f"system error: {error.strerror}") from None
             except Exception as error:
-                # The text of a bug may quote what was read.
+                # A bug's text may quote file contents, so only its type is reported.
                 print(f"hc-ray mcp: bug: {type(error).__name__}", file=sys.stderr)
                 raise ToolError(f"bug in hc-ray: {type(error).__name__}") from None
             finally:
@@ -78,7 +78,7 @@ class Server:
         return call
 
     async def close(self) -> None:
-        """End every call, then its sandboxes and engines."""
+        """Cancel every call, then close sandboxes and engines."""
         for task in self._calls:
             task.cancel()
         await asyncio.gather(*self._calls, return_exceptions=True)
@@ -86,10 +86,11 @@ class Server:
 
 
 def serve(config: SweepConfig, allowed: Sequence[str], image: str) -> None:
-    """Serve until the client closes standard input, or a signal comes. Raises ``UserError`` for what is no folder."""
+    """Serve until the client closes stdin or a signal arrives. Raises ``UserError`` for an allowed path that is not a
+    folder."""
     folders = Folders(allowed)
     sealed_guard.install(data_root() / "sealed")
-    # Standard output is the protocol's: whatever else prints there, in this process or below it, goes to stderr.
+    # Stdout belongs to the protocol: other output of this process and its children goes to stderr.
     protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     asyncio.run(_serve(Server(Workshop(config, folders, image)), protocol))
@@ -110,6 +111,6 @@ async def _serve(server: Server, output: TextIO) -> None:
     finally:
         await server.close()
     if not talking.done():
-        os._exit(0)  # a thread of the SDK waits for standard input, which nothing but its end can end
+        os._exit(0)  # a thread of the SDK blocks on stdin, and nothing can interrupt it
     stopping.cancel()
     await talking

@@ -1,7 +1,7 @@
-"""What the tools of the MCP server do: self-tests written and run, a task in parts, sweeps and trials told.
+"""The tools of the MCP server: write and run self-tests, decompose a task, describe sweeps and trials.
 
-Suites are the model's own, written from an instruction. Nothing here imports what opens a task's tests, and no answer
-holds what a verifier printed."""
+Suites are written by the model from an instruction. Nothing here imports code that opens a task's tests, and no answer
+contains verifier output."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ class Failure(BaseModel):
 
 
 class SuiteRun(BaseModel):
-    """Of the tests that expect something; inputs without an expectation are not counted."""
+    """The result of the tests with an expectation; inputs without one are not counted."""
 
     passed: int
     failed: int
@@ -64,11 +64,11 @@ class SuiteRun(BaseModel):
 
 
 class Workshop:
-    """The tools, as methods of the same names, and what they work with: engines, started when a model is first asked,
-    and the sandboxes of this machine. A tool raises ``HcRayError`` for what it refuses."""
+    """The tools, as methods of the same names, with the engines, started on first use, and the sandboxes of this
+    machine. A tool raises ``HcRayError`` for requests that it refuses."""
 
     def __init__(self, config: SweepConfig, folders: Folders, image: str) -> None:
-        parts = config.solver.model_copy(update={"decompose": "model"})  # so that a decomposer of one's own is planned
+        parts = config.solver.model_copy(update={"decompose": "model"})  # so that a separate decomposer is planned
         self._config = config.model_copy(update={**ONE_TASK, "agents": ("hc",), "solver": parts})
         self._folders, self._image = folders, image
         self._opened = contextlib.AsyncExitStack()
@@ -76,7 +76,7 @@ class Workshop:
         self._crew: tuple[SolverConfig, dict[RoleName, RoleModel]] | None = None
         self._place: RemotePlace | None = None
         self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Calls on one workspace follow each other: their sandboxes have the same names."""
+        """Calls on one workspace are serialised, since their sandboxes share names."""
         self._numbers = itertools.count(1)
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Workshop:
             return self._crew
 
     async def _filled(self, task: Task, tar: bytes) -> FilledPlace:
-        """Sandboxes that hold a workspace."""
+        """A place whose sandboxes hold a workspace."""
         async with self._opening:
             if self._place is None:
                 choice = await asyncio.to_thread(choose, self._config.sandbox, [task])
@@ -189,7 +189,7 @@ class Workshop:
 
 def _said(instruction: str) -> None:
     if not instruction.strip():
-        raise UserError("the instruction is empty; say what the result must be")
+        raise UserError("the instruction is empty; describe the result")
 
 
 def _told(test: SelfTest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A workspace as a client's model may see it, in sandboxes; and the suites that were written for it."""
+"""A workspace as a client's model may see it, for use in sandboxes, and the suites written for it."""
 
 import functools
 import json
@@ -21,23 +21,23 @@ from hc_ray_actors.integrations.mcp_folders import Folders, closed, opened
 from hc_ray_actors.remote_place import RemotePlace
 
 WORKDIR = "/workspace"
-"""Where a workspace lies in a sandbox."""
+"""Path of the workspace in a sandbox."""
 MOST_BYTES, MOST_PATHS, MOST_SUITE = 256 << 20, 20_000, 8 << 20
 
 
 class Contents(NamedTuple):
-    """What a model may see of a workspace."""
+    """The part of a workspace that a model may see."""
 
     members: tuple[Member, ...]
     left_out: tuple[str, ...] = ()
-    """Paths that are not among them, with the reason; at most 20 of them."""
+    """Paths left out, with the reason; at most 20."""
 
     @property
     def tar(self) -> bytes:
         return pack(self.members).tar
 
     def since(self, before: "Contents") -> bytes:
-        """The difference of this state to an earlier one, as a tar."""
+        """The changes since an earlier state, as a tar."""
         known = {one.path: one for one in before.members}
         changed = [one for one in self.members if known.get(one.path) != one]
         return pack(changed, known.keys() - {one.path for one in self.members}).tar
@@ -55,9 +55,8 @@ class Contents(NamedTuple):
 
 
 def contents(workspace: Path) -> Contents:
-    """Read a workspace. Left out are tasks and sweeps in it, ``.git`` (a history may hold what was removed), hc-ray's
-    own data and what is no file. No link is followed: it leads on within the sandbox. Raises ``UserError`` where there
-    is more than a sandbox is given."""
+    """Read a workspace, except tasks and sweeps in it, ``.git`` (whose history may contain removed files), hc-ray's own
+    data and special files. Links are kept, not followed. Raises ``UserError`` if it is too large for a sandbox."""
     members, left_out, size = [Member(WORKDIR, "folder", 0o755)], [], 0
     root = opened(workspace, os.O_DIRECTORY)
     try:
@@ -73,10 +72,10 @@ def contents(workspace: Path) -> Contents:
                 else:
                     left_out.append(f"{path.encode(errors='replace').decode()}: {got}")
                 if name in folders and not (isinstance(got, Member) and got.kind == "folder"):
-                    folders.remove(name)  # a walk opens a link to a folder before it passes over it
+                    folders.remove(name)  # the walk would open a link to a folder before skipping it
                 if size > MOST_BYTES or len(members) > MOST_PATHS:
                     most = f"{MOST_BYTES >> 20} MiB or {MOST_PATHS:,} paths"
-                    raise UserError(f"{workspace} holds more than {most}; name a smaller folder")
+                    raise UserError(f"{workspace} contains more than {most}; name a smaller folder")
     finally:
         os.close(root)
     return Contents(tuple(members), tuple(left_out[:20]))
@@ -91,7 +90,7 @@ def _there(at: int, folder: str, name: str) -> bool:
 
 
 def _member(path: str, name: str, at: int) -> Member | str:
-    """A path of the workspace, read by the descriptor of its folder; else why it cannot be."""
+    """Read a path of the workspace through its folder's descriptor; returns the reason if that is not possible."""
     try:
         name.encode()
         state = os.stat(name, dir_fd=at, follow_symlinks=False)
@@ -111,11 +110,11 @@ def _member(path: str, name: str, at: int) -> Member | str:
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     except UnicodeError:
-        return "no UTF-8 in its name, or in the link"
+        return "its name or link target is not valid UTF-8"
 
 
 class FilledPlace:
-    """``ports.MakesSandboxes`` whose sandboxes hold a workspace from the beginning."""
+    """``ports.MakesSandboxes`` whose sandboxes start with a workspace."""
 
     def __init__(self, place: RemotePlace, tar: bytes) -> None:
         self._place, self._tar = place, tar
@@ -131,12 +130,13 @@ class FilledPlace:
 
 
 def _shelf(workspace: Path) -> Path:
-    """Where the suites of a workspace are kept, this user's alone."""
+    """This user's folder with the suites of a workspace."""
     return data_root() / "mcp" / digest_of(str(workspace))[:16]
 
 
 def keep(workspace: Path, suite: Suite, tar: bytes) -> Path:
-    """Keep a suite, and what the workspace held when it was written: of the last suite alone. Answers its file."""
+    """Store a suite, and the state of the workspace when it was written, replacing that of the previous suite. Returns
+    the suite's file."""
     shelf = _shelf(workspace)
     shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in shelf.glob("*.tar"):
@@ -149,8 +149,8 @@ def keep(workspace: Path, suite: Suite, tar: bytes) -> Path:
 
 
 def kept(workspace: Path, given: str | None, folders: Folders) -> tuple[str, Sequence[SelfTest], Contents | None]:
-    """The name and tests of a suite, and the workspace that it was written for, where that is known: the last one of
-    a workspace, an earlier one by its name, or one in a file. Raises ``UserError``."""
+    """The name and tests of a suite, and the workspace state that it was written for, if known. ``given`` is a suite's
+    name or file; None means the workspace's last suite. Raises ``UserError``."""
     files = {
         file.stem: file for file in sorted(_shelf(workspace).glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
     }
@@ -165,16 +165,16 @@ def kept(workspace: Path, given: str | None, folders: Folders) -> tuple[str, Seq
 
 
 def _read(file: Path, given: str) -> Sequence[SelfTest]:
-    """The tests of a suite as a trial, a sweep, `testgen --json` or this server keeps it. What a file that is none
-    holds is not told."""
+    """The tests of a suite written by a trial, a sweep, `testgen --json` or this server. The content of other files is
+    never quoted."""
     try:
         with os.fdopen(opened(file), "rb") as stream:
             data = json.loads(stream.read(MOST_SUITE))
         suite = Suite(tests=data.get("suite", data)["tests"])
     except OSError as error:
-        raise UserError(f"{given}: no suite of this workspace, and no file: {error.strerror}") from None
+        raise UserError(f"{given}: neither a suite of this workspace nor a readable file: {error.strerror}") from None
     except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
-        raise UserError(f"{given} is no suite; generate_tests and hc-ray testgen --json write one") from None
+        raise UserError(f"{given} is not a suite; generate_tests and hc-ray testgen --json write one") from None
     if not suite.tests:
-        raise UserError(f"{given} holds no test")
+        raise UserError(f"{given} contains no tests")
     return suite.tests

@@ -1,2 +1,2 @@
-"""What a command does besides a sweep: one trial, a suite, an audit, a regrade, a bench, doctor, learning. May import
-the driver and the actors."""
+"""The jobs behind commands other than ``sweep``: one trial, a suite, an audit, a regrade, a bench, doctor, learning, a
+climb. May import the driver and the actors."""

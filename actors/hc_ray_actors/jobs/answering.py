@@ -1,5 +1,5 @@
-"""Models that answer in this process: their engines, started and stopped. Apart from ``single``, since the MCP server
-imports it and nothing that opens tests."""
+"""Starts and stops engines for use in this process. Separate from ``single``, since the MCP server imports it but
+nothing that opens tests."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
@@ -13,13 +13,13 @@ from hc_ray_actors.trials import RoleSetup, Trials
 
 ONE_TASK: dict[str, Any] = {"split": "dev", "include": (), "exclude": (), "tags": (), "limit": None,
                             "configs": (), "grid": {}}  # fmt: skip
-"""What the settings of a sweep must be for one task alone, whatever a config says of many."""
+"""Settings of a sweep for a single task, which override the config."""
 
 
 @contextlib.asynccontextmanager
 async def answering(models: Mapping[RoleName, Planned], seen: Looked) -> AsyncIterator[dict[RoleName, RoleModel]]:
-    """The roles of these models, with their engines started; they are stopped when the context ends. ``seen``: what
-    somebody else's servers were seen to do when they were planned."""
+    """Start the engines of these models for the duration of the context; yields the roles. ``seen``: capabilities of
+    external servers, as probed at planning time."""
     engines = {config: Engine(config, next(iter(seen.get(config, ())), None)) for config, _, _ in models.values()}
     trials = Trials("", None)
     try:

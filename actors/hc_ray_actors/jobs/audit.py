@@ -1,8 +1,8 @@
-"""The audit of a finished sweep: how good its self-tests were, and what every candidate was worth, seen from behind the
-wall and after the fact. Nothing of it reaches a prompt, and nothing in it names a hidden test or quotes a reference.
+"""The audit of a finished sweep: the quality of its self-tests, and the verdict of every candidate, measured behind the
+wall. Nothing of it reaches a prompt, and nothing in it names a hidden test or quotes a reference.
 
-What the auditor saw of each end state is kept under the sealed root, so that an audit that was broken off goes on where
-it was, and one of another tester's suites grades no candidate twice. Of a holdout nothing is kept or told but sums."""
+The result for each end state is kept under the sealed root, so that an interrupted audit can continue, and an audit of
+another tester's suites grades no candidate twice. For a holdout, only sums are kept and shown."""
 
 import asyncio
 import os
@@ -31,24 +31,24 @@ from hc_ray_actors.verifiers import exposure
 FILE = "audit.json"
 TRIVIAL: tuple[exposure.StateKind, ...] = ("empty", "stub")
 REPEATS = 3
-"""Runs on the reference and on the untouched environment."""
+"""Number of runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
 LookAt = Callable[[Task, exposure.State, Sequence[SelfTest], int], Awaitable[exposure.Seen]]
 Looked = tuple[figures.Evidence, dict[str, bool | None], int]
-"""What was seen of a task, its candidates' verdicts by digest, and how many looks came to nothing."""
+"""A task's evidence, its candidates' verdicts by digest, and the number of end states lost to failures."""
 
 
 def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
-    """Work out an audit; without ``self_tests`` of the candidates' verdicts alone, a fraction of the work. Raises
-    ``UserError``: no sweep, one that runs, a holdout that was not asked for by name."""
+    """Plan an audit; without ``self_tests``, only of the candidates' verdicts, which is much faster. Raises
+    ``UserError`` if there is no finished sweep, or if its split is a holdout that ``split`` does not name."""
     store = sweep_at(out)
     sweep = read_sweep(store)
     if status_of(store)["owner"] == "running":
-        raise OutputError(f"{out}: this sweep is still running; audit it when it has ended")
+        raise OutputError(f"{out}: this sweep is still running; audit it after it has ended")
     own = "holdout" if sweep["split"] == "holdout" else "dev"
     if own != split:
-        remedy = "audit it with --split holdout (a counted look)" if own == "holdout" else "leave out --split"
+        remedy = "audit it with --split holdout (a counted look)" if own == "holdout" else "omit --split"
         raise ConfigError(f"{out}: this sweep ran on {own}: {remedy}")
     folder, sealed = sealed_dataset(sweep, "the sweep cannot be audited")
     home = dataset_home(folder)
@@ -76,8 +76,8 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
 
 
 def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any], Outcome]:
-    """Audit, and leave ``audit.json`` in the sweep directory. Answers what it holds, and what it was made of (which
-    stays behind the wall)."""
+    """Run the audit and write ``audit.json`` to the sweep directory. Returns its content, and the evidence behind it,
+    which stays behind the wall."""
     if audit.split == "holdout":
         verifiers.record_look(Path(audit.home), sweep=f"audit of {audit.out}", trials=len(audit.trials))
     began = time.monotonic()
@@ -88,11 +88,11 @@ def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any]
 
 
 async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
-    """Look at every end state of every task."""
+    """Measure every end state of every task."""
     place = open_place(audit.backend, data_root() / "public", label="audit")
     auditor = exposure.Auditor(sealed_root=Path(audit.sealed_root), place=place, keep=audit.split != "holdout")
     slots = max(1, (os.cpu_count() or 2) // 2)
-    # As many tasks at once as there are slots, and one more to fill the gaps between their steps.
+    # One task more than there are slots, to fill the gaps between steps.
     looking, free, done = asyncio.Semaphore(slots), asyncio.Semaphore(slots + 1), 0
 
     async def look(task: Task, state: exposure.State, tests: Sequence[SelfTest], repeats: int) -> exposure.Seen:
@@ -119,7 +119,7 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
 
 
 async def _task(look_at: LookAt, subject: Subject) -> Looked:
-    """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
+    """Measure one task, its reference first, since without it no other result is trustworthy."""
     task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
     tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
     evidence = partial(figures.Evidence, task=task.name, suites=suites)
@@ -142,7 +142,7 @@ async def _task(look_at: LookAt, subject: Subject) -> Looked:
 
 
 async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
-    """One look; None where the machinery failed: one end state's trouble is not the audit's."""
+    """One measurement; None if the infrastructure failed, so that one end state does not end the audit."""
     try:
         return await look
     except (InfrastructureError, DatasetError):
@@ -150,7 +150,7 @@ async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
 
 
 def renamed(suite: Suite, number: int) -> Suite:
-    """A suite with ids that no test of another suite of its task has."""
+    """A suite with test ids that are unique among its task's suites."""
     tests = [
         test.model_copy(update={"id": f"{number}.{place}"}) for place, test in enumerate((*suite.tests, *suite.dropped))
     ]
@@ -161,7 +161,7 @@ def renamed(suite: Suite, number: int) -> Suite:
 SCHEMA_VERSION = 1
 
 DEFINITIONS = {
-    "validity": "share of judging tests that the reference solution passes in all of three runs",
+    "validity": "share of judging tests that the reference solution passes in all three runs",
     "triviality": "share of tests (guards excluded) that the untouched environment, empty files or an idle stub pass",
     "discrimination": "share of tests that some, but not all, candidates of the sweep pass",
     "flakiness": "share of tests whose outcome differs within three runs on the reference or untouched environment",
@@ -175,7 +175,7 @@ DEFINITIONS = {
 
 
 def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
-    """``audit.json``, but for its clock."""
+    """The content of ``audit.json``, without its timestamp."""
     measured = [one for one in outcome.evidence if not one.unmeasured]
     pools, states = pools_of(audit, outcome), [state for one in measured for state in one.seen]
     summary: dict[str, Any] = {
@@ -211,13 +211,13 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
 
 
 def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
-    """Every trial that has candidates, each candidate with its real verdict: what ``report --replay`` reads."""
+    """Every trial with candidates, and each candidate's blind verdict, for ``report --replay``."""
     return [_pool(trial, outcome.verdicts.get(trial.task, {})) for trial in audit.trials if trial.candidates]
 
 
 def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> dict[str, Any]:
-    """One without a file is the untouched workspace. ``disagrees``: whether what was handed in, graded again from its
-    files, got another verdict than its trial; None where the trial had several verdicts, or none."""
+    """A trial's candidates with verdicts; one without files counts as the untouched workspace. ``disagrees``: whether
+    regrading the submission's files gave another verdict; None unless the trial had exactly one verdict."""
     candidates = [{"id": identity, "passed": bits.get(digest)} for identity, digest in trial.candidates]
     chosen = next((one["passed"] for one in candidates if one["id"] == trial.chosen), None)
     known = chosen is not None and trial.passed is not None and trial.verdicts == 1

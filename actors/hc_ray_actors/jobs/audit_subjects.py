@@ -1,4 +1,4 @@
-"""What of a sweep directory is audited: its suites as frozen, and the candidates of its trials."""
+"""The subjects of an audit in a sweep directory: its frozen suites, and its trials' candidates."""
 
 import base64
 import json
@@ -18,16 +18,16 @@ from hc_ray_actors.verifiers import exposure
 
 
 class Subject(Value):
-    """One task, with all that is looked at of it."""
+    """One task, with everything to measure."""
 
     task: Task
     suites: tuple[Suite, ...] = ()
     candidates: dict[str, exposure.State] = {}
-    """By the digests of their files: each end state once, whoever came up with it."""
+    """End states by the digests of their files, each once, whichever trials produced it."""
 
 
 class AuditedTrial(Value):
-    """One trial's candidates, by the digests of their files."""
+    """One trial, with its candidates by the digests of their files."""
 
     name: str
     task: str
@@ -35,9 +35,9 @@ class AuditedTrial(Value):
     passed: bool | None
     verdicts: int
     chosen: str | None
-    """Id of the candidate handed in last."""
+    """Id of the candidate submitted last."""
     candidates: tuple[tuple[str, str], ...] = ()
-    """Id and digest of its files (that of none for an answer without a file), in slot order."""
+    """(id, digest of its files), in slot order; an answer without files has the digest of the empty set."""
 
 
 class Audit(Value):
@@ -52,25 +52,25 @@ class Audit(Value):
     subjects: tuple[Subject, ...]
     trials: tuple[AuditedTrial, ...]
     tests_changed: bool
-    """The real tests are not those that judged the sweep."""
+    """The hidden tests have changed since they graded the sweep."""
 
 
 class Outcome(Value):
-    """What an audit came to."""
+    """The result of an audit."""
 
     evidence: tuple[figures.Evidence, ...]
     verdicts: dict[str, dict[str, bool | None]]
-    """Task → digest of a candidate's files → its real verdict; the untouched workspace is among them."""
+    """Task → digest of a candidate's files → its blind verdict; includes the untouched workspace."""
     lost: int
-    """End states that the machinery failed to look at."""
+    """Number of end states that infrastructure failures prevented from being measured."""
 
 
 NO_FILES = digest_of({})
-"""The digest of a candidate without files: it hands in the untouched workspace."""
+"""The digest of a candidate without files, which submits the untouched workspace."""
 
 
 def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[Subject, ...], tuple[AuditedTrial, ...]]:
-    """Every task of ``tasks`` (by public digest) that the sweep has something of, and its trials."""
+    """The subjects among ``tasks`` (by public digest) that occur in the sweep, and its trials."""
     suites: dict[str, list[Suite]] = defaultdict(list)
     for path in store.list("suites"):
         if path.endswith(".json"):
@@ -92,8 +92,8 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
 
 
 def _trial(store: SweepStore, name: str, result: TrialResult) -> tuple[AuditedTrial, dict[str, exposure.State]]:
-    """A trial, and the end states of its candidates by digest. One that is more than text, and whose difference was not
-    kept, cannot be put back."""
+    """A trial, and its candidates' end states by digest. A state that is not pure text, and whose difference was not
+    stored, cannot be restored and is left out."""
     made = store.find(f"trials/{name}/agent/candidates.json")
     candidates = [Candidate.model_validate(one, extra="ignore") for one in (json.loads(made) if made else ())]
     metadata = result.agent_result.metadata

@@ -1,5 +1,5 @@
-"""``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained); or its model's profile, in
-which form of actions it is best asked."""
+"""``engine bench``: measures an engine's knee (the parallel requests beyond which nothing is gained), or its model's
+profile (the form of actions that works best)."""
 
 import asyncio
 import datetime
@@ -21,22 +21,22 @@ from hc_ray_actors.engine import Engine, model_of, open_model
 from hc_ray_actors.role_models import role_model
 
 STEPS = (1, 2, 4, 8, 16)
-"""Parallel requests that are tried."""
+"""Numbers of parallel requests to try."""
 BEYOND = (32, 64, 128, 256)
-"""Of a server that is not embedded, as long as each step gains something."""
+"""Further numbers for servers that are not embedded, as long as each step gains something."""
 LEVEL_SECONDS = 6.0
-"""How long each of them is, and prompts alone."""
+"""Seconds to measure each number, and prompts alone."""
 
 
 def bench_engine(
     config: EngineConfig, *, forms: bool = False, save: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure the engine's speed, or, with ``forms``, the forms of actions; ``tell`` gets a line for each
-    figure as it comes. The speed is remembered on this machine; ``save`` keeps the profile where the next sweep with
-    this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
+    """Measure the engine's speed or, with ``forms``, the forms of actions; ``tell`` receives a line per figure. The
+    speed is stored on this machine; ``save`` stores the profile for later sweeps with this model. Raises ``UserError``
+    or ``InfrastructureError``."""
     if config.kind == "scripted":
-        raise ConfigError("--engine scripted: there is nothing to measure about a script")
+        raise ConfigError("--engine scripted: a script has nothing to measure")
     if save and config.kind in ("embedded", "server") and config.model in catalogue():
         raise ConfigError(
             f"--save: the profile of {config.model} is a shipped file (configs/models/{config.model}.yaml); "
@@ -106,7 +106,7 @@ async def _forms(
     from hc_ray.agent.loop import ActionForm
 
     if not seen.chat:
-        raise ConfigError(f"--profile: {config.label} supports no chat, in which actions are asked for")
+        raise ConfigError(f"--profile: {config.label} does not support chat, which forms of actions need")
     solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
     forms: tuple[ActionForm, ...] = ("fenced", "calls") if seen.tools else ("fenced",)
     samples = len(solver.temperatures)

@@ -1,5 +1,5 @@
-"""The climb over real sweeps: every evaluation is a sweep directory below the climb's own, and the results of its
-trials are all that the climb goes by."""
+"""The climb over real sweeps: every evaluation is a sweep directory below the climb's own, whose trials' results are
+the climb's only input."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
 
 SETTINGS = "settings.json"
-"""What the climb was started with."""
+"""The file with the settings that the climb was started with."""
 
 
 class ClimbPlan(Value):
@@ -49,23 +49,23 @@ class ClimbPlan(Value):
     out: str
     terms: ClimbConfig
     sweep: sweep.Plan
-    """Of the first incumbent: tasks, models, sandbox, and the settings that all sweeps of the climb share."""
+    """The first incumbent's plan: tasks, models, sandbox, and the settings that all sweeps of the climb share."""
     given: dict[str, Any]
-    """What was set, as data: a resume begins with it."""
+    """The settings as given, from which a resume starts."""
     known: tuple[Record, ...] = ()
-    """What an earlier run proposed and decided."""
+    """Proposals and decisions of an earlier run."""
     tracked: str | None = None
-    """Where MLflow is told of it; its sweeps are parts of what is told."""
+    """The climb's tracking URI; its sweeps are tracked as parts of it."""
 
     @property
     def says(self) -> tuple[str, ...]:
-        """The declaration for a reader."""
+        """The declared terms, one sentence each."""
         return self.terms.says(len(self.sweep.taken), PROPOSERS)
 
     @property
     def cost(self) -> tuple[tuple[int, float], ...] | None:
-        """Tokens and seconds, at most, if every trial uses all of its tokens: of a generation that confirms nothing, of
-        confirming one change, and of the whole climb. None where nothing is known of the engine's speed."""
+        """The most (tokens, seconds), if every trial uses its whole budget: for a generation without a confirmation,
+        for confirming one change, and for the whole climb. None if the engine's speed is unknown."""
         plan, terms = self.sweep, self.terms
         if not plan.estimated_tokens or plan.estimated_seconds is None:
             return None
@@ -81,13 +81,13 @@ class ClimbPlan(Value):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a resume must find as it was."""
+        """The settings that a resume must repeat."""
         told = {"sandbox": self.sweep.sandbox, "sealed_digest": self.sweep.sealed_digest}
         return {**comparable(self.sweep.config), **told}
 
 
 def prepare(config: SweepConfig, *, resume: bool = False, cluster: RayCluster | None = None) -> ClimbPlan:
-    """Work out a climb; nothing is written. Raises ``UserError`` for what the user can mend."""
+    """Plan a climb; writes nothing. Raises ``UserError``."""
     _is_of_a_climb(config)
     stored = _stored(config.out, resume) if config.out else None
     given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
@@ -95,7 +95,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, cluster: RayCluster | 
     if stored and config.sandbox == "auto":
         own["sandbox"] = stored["identity"]["sandbox"]
     if config.out:
-        own["out"] = f"{config.out}/sweeps/0"  # there never is one: what ``out`` itself may hold was looked at
+        own["out"] = f"{config.out}/sweeps/0"  # never exists; ``out`` itself has been checked
     plan = sweep.prepare(SweepConfig.model_validate(given | own), cluster=cluster)
     terms = ClimbConfig.model_validate((config.climb or ClimbSettings()).model_dump())
     _can_lead_anywhere(terms, plan)
@@ -110,7 +110,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, cluster: RayCluster | 
 
 
 def stored_settings(out: str) -> dict[str, Any]:
-    """What a climb was started with, as data. Raises ``OutputError`` where there is none."""
+    """The settings that a climb was started with, as data. Raises ``OutputError`` if there is none."""
     stored = _stored(out, resume=True)
     return {**(stored or {})["given"], "out": out}
 
@@ -121,20 +121,20 @@ def _stored(out: str, resume: bool) -> dict[str, Any] | None:
 
 
 def _is_of_a_climb(config: SweepConfig) -> None:
-    """Raises ``ConfigError`` for settings that only a sweep can have."""
+    """Raise ``ConfigError`` for settings that only a sweep can have."""
     given = config.model_fields_set
     if config.split != "dev":
         raise ConfigError(f"split: {config.split}: a climb tunes on its tasks, so it runs on dev only")
     if "agents" in given and config.agents != ("hc",):
-        raise ConfigError(f"agents: a climb tunes hc alone, not {', '.join(config.agents)}; leave agents out")
+        raise ConfigError(f"agents: a climb tunes only hc, not {', '.join(config.agents)}; omit agents")
     if config.configs or config.grid:
         raise ConfigError("configs and grid: a climb proposes its own changes; compare configs with hc-ray sweep")
     if "seeds" in given:
-        raise ConfigError("seeds: those of a climb follow from climb.looks and climb.confirm; leave seeds out")
+        raise ConfigError("seeds: a climb derives its seeds from climb.looks and climb.confirm; omit seeds")
 
 
 def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
-    """Raises ``ConfigError`` for a climb that could accept nothing."""
+    """Raise ``ConfigError`` for a climb that could never accept a change."""
     tasks, most = len(plan.taken), plan.config.budget.tokens
     if not terms.can_accept(tasks):
         needs = next(number for number in count(tasks) if terms.can_accept(number))
@@ -148,7 +148,7 @@ def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
 
 
 class _Scanned(SweepStore):
-    """Where a climb writes; nothing is written in which a canary of the sealed files stands."""
+    """A climb's store, which refuses to write canaries of the sealed files."""
 
     def __init__(self, out: str, sealed_root: str) -> None:
         super().__init__(out)
@@ -166,10 +166,10 @@ def run(
     waiting: Callable[[str], AbstractContextManager[Any]] = nullcontext, cluster: Cluster | None = None,
     address: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Climb to the end, and leave ``champion.yaml``, ``climb.json`` and the report, which is answered. ``waiting`` is
-    entered with the name of what takes its time beside the sweeps that ``watch`` hears of. Raises
-    ``OutputError`` where another climb runs in the same place, ``LeakError`` where a canary is found,
-    ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
+    """Climb to the end, and write ``champion.yaml``, ``climb.json`` and the report, which is returned. ``watch``
+    follows the sweeps, and ``waiting`` shows other steps that take long. Raises ``OutputError`` if another climb runs
+    in the same folder, ``LeakError`` if a canary is found, ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume
+    continues."""
     store = SweepStore(plan.out)
     lease = Lease(store)
     opened: RayCluster | None = None
@@ -188,7 +188,7 @@ def run(
                         meta_reasoner.answer(config.roles.get("meta", config.engine), plan.sweep, up, prompt)
                     )
             except (InfrastructureError, UserError) as fault:
-                note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
+                note(f"the meta-reasoner's engine does not answer; the rules propose: {str(fault).splitlines()[0]}")
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
@@ -196,7 +196,7 @@ def run(
         with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
             def watched(trials: int, purpose: str) -> AbstractContextManager[Events]:
-                more()  # all that is known before the next sweep
+                more()  # export everything so far before the next sweep
                 return watch(trials, purpose)
 
             climb = Climb(
@@ -213,13 +213,13 @@ def run(
 
 
 def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
-    """The tasks of a climb that installed skills were learned from."""
+    """The climb's tasks from which installed skills were learned."""
     digests = {digest for skill in installed() for came in skill.provenance for digest in came.get("tasks_digests", ())}
     return tuple(task.name for task in plan.sweep.taken if task.digest in digests)
 
 
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
-    """``champion.yaml``, the report, and ``climb.json``, which says that the climb has ended."""
+    """Write ``champion.yaml``, the report, and ``climb.json``, which marks the climb as finished."""
     folders = [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
     whole = summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
     whole["climb"]["ended_by"] = climb.ended_by

@@ -1,5 +1,5 @@
-"""A climb in MLflow: the parent run is the climb, a child run one arm of a generation in one stage. All of it is read
-from the climb's folder, so that an export tells what was told while it ran."""
+"""A climb in MLflow: the parent run is the climb, a child run one arm of a generation in one stage. Everything is read
+from the climb's folder, so that a later export gives the same result as tracking during the climb."""
 
 import asyncio
 import contextlib
@@ -30,11 +30,11 @@ from hc_ray_actors.tracker import Tracker, prompts_in
 
 Data = dict[str, Any]
 WAIT = 60.0
-"""Seconds that a climb waits for the tracker before a sweep, at most: another process may have its database."""
+"""The most seconds that a climb waits for the tracker before a sweep: another process may lock its database."""
 
 
 class Arm(NamedTuple):
-    """Whose trials they are: ``place`` None is the incumbent."""
+    """One arm of a generation and stage; ``place`` None is the incumbent."""
 
     generation: int
     place: int | None
@@ -46,7 +46,7 @@ class Arm(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """One sweep of a climb, as it was left."""
+    """One sweep of a climb, as stored."""
 
     folder: str
     about: Data
@@ -54,7 +54,7 @@ class Sweep(NamedTuple):
 
 
 def climb_story(out: str, *, whole: bool = True) -> Story:
-    """What MLflow is told of a climb; ``whole``: with its tables and traces. Raises ``OutputError``."""
+    """A climb's story for MLflow; ``whole`` includes tables and traces. Raises ``OutputError``."""
     store = SweepStore(out)
     settings = stored_json(store, "settings.json")
     if settings is None:
@@ -63,7 +63,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     sweeps = _sweeps(out, store)
     digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
     told = stored_json(store, "climb.json") or {}
-    # What stands for the hidden tests is told to nobody, and nothing that is told derives from it.
+    # Sealed digests, and anything derived from them, are never exported.
     config = {name: value for name, value in settings["identity"].items() if name != "sealed_digest"}
     first = sweeps[0].about if sweeps else {}
     common = {"git_sha": (first.get("versions") or {}).get("git_sha"), "dataset": config["dataset"], "split": "dev"}
@@ -98,7 +98,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
 
 
 def _sweeps(out: str, store: SweepStore) -> list[Sweep]:
-    """The climb's sweeps that have begun, in their order."""
+    """The climb's sweeps so far, in order."""
     names = (stored_json(store, "sweeps.json") or {}).values()
     begun = [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
     stores = {folder: SweepStore(f"{out}/{folder.rstrip('/')}") for folder in begun}
@@ -107,8 +107,8 @@ def _sweeps(out: str, store: SweepStore) -> list[Sweep]:
 
 
 def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record]) -> dict[Arm, list[list[Data]]]:
-    """Each arm's trials, sweep after sweep. A trial's seed tells generation, stage and whether it is the control's; its
-    config tells whose change it is."""
+    """Each arm's trials, by sweep. A trial's seed identifies generation, stage and control; its config identifies the
+    change."""
     places = {(one.proposal.generation, one.proposal.proposer): one.proposal.place for one in records}
     still = {one.proposal.generation: one.proposal.place for one in records if one.proposal.knob is None}
     found: dict[Arm, list[list[Data]]] = defaultdict(list)
@@ -127,7 +127,7 @@ def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record]) -> dict[Arm, lis
 
 
 def _champion(records: Sequence[Record], arms: Mapping[Arm, Any]) -> Arm | None:
-    """The run of the config that was confirmed last; before any was, that of the first incumbent."""
+    """The arm of the last confirmed config, or else of the first incumbent."""
     path = [one.proposal for one in records if one.accepted and one.proposal.knob]
     arm = Arm(path[-1].generation, path[-1].place, "confirm") if path else Arm(1, None, CONTROL)
     return arm if arm in arms else None
@@ -172,13 +172,13 @@ def _tables(store: SweepStore, parts: Sequence[Sequence[Data]], trials: Mapping[
 
 
 def _title(arm: Arm, proposer: str, what: str) -> str:
-    """What one sees of a run in a list: generation, change, whose it was, and which stage."""
+    """A run's name: generation, change, proposer and stage."""
     told = what or ("incumbent" if arm.place is None else "")
     return f"{arm.generation}: " + ", ".join(dict.fromkeys(word for word in (told, proposer, arm.stage) if word))
 
 
 def _by_generation(records: Sequence[Record]) -> tuple[Point, ...]:
-    """The incumbent's figures; a change that the last generation accepted stands at the step after it."""
+    """The incumbent's figures by generation; a change accepted in the last generation appears at the step after it."""
     steps: dict[int, tuple[Aggregates, int]] = {}
     for one in records:
         if one.decision is None:
@@ -209,15 +209,14 @@ def _change(record: Record) -> Data:
 def told(
     uri: str | None, out: str, *, cluster: Cluster, sealed_root: str, note: Callable[[str], None]
 ) -> Iterator[Callable[[], None]]:
-    """A climb that MLflow is told of meanwhile. Yields what is to be called when there is something new: the climb's
-    sweeps wait for it, so the share of time that it takes is bounded, and what is passed over is told with what comes
-    next. ``sealed_root``: nothing is told in which a canary of it stands (``LeakError``). ``note`` hears what went
-    wrong."""
+    """Track a climb in MLflow while it runs. Yields a function to call when there is news; since sweeps wait for it,
+    its share of time is bounded, and skipped updates are caught up by the next. Raises ``LeakError`` rather than export
+    a canary of ``sealed_root``. ``note`` receives problems."""
     if uri is None:
         yield lambda: None
         return
     tracker = cluster.spawn(Tracker, uri, absolute(out), node=cluster.here)  # where its database is
-    ready = cluster.where == "in-process"  # else a process of its own, whose priority may be lowered
+    ready = cluster.where == "in-process"  # else it is a separate process, whose priority may be lowered
     start, spent = time.monotonic(), 0.0
 
     async def update(status: Status) -> None:
@@ -225,7 +224,7 @@ def told(
         story = climb_story(out, whole=status == "FINISHED")
         if verifiers.leaks(sealed_root, [story.model_dump_json().encode()]):
             raise LeakError(
-                "the climb's folder contains a canary from sealed files; it is not told, and the climb stops"
+                "the climb's folder contains a canary from sealed files; it was not exported, and the climb stops"
             )
         if not ready:
             await give_keys(tracker, stores=True)
@@ -243,10 +242,10 @@ def told(
             asyncio.run(asyncio.wait_for(update(status), limit))
         except LeakError:
             raise
-        except Exception as fault:  # the climb's folder is the truth, and can be exported
+        except Exception as fault:  # the climb's folder is the source of truth and can be exported later
             if status != "RUNNING":
                 says = str(fault) or "no answer in time"
-                note(scrub(f"MLflow was not told: {says}; to export: hc-ray export mlflow {out}"))
+                note(scrub(f"not exported to MLflow: {says}; to export: hc-ray export mlflow {out}"))
         spent += time.monotonic() - began
 
     try:

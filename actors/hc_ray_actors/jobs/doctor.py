@@ -1,4 +1,4 @@
-"""Checks of this machine and its resource limits, with a remedy for each failure; and the removal of leftovers."""
+"""Checks this machine and its resource limits, with a remedy for each failure, and removes leftovers."""
 
 import os
 import platform
@@ -12,16 +12,16 @@ from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root, refusal
 
 DEMO = "starter"
-"""The shipped dataset that a first run takes its tasks from."""
+"""The shipped dataset that a first run uses."""
 BACKENDS = ("docker", "bwrap")
 MODEL = "model "
-"""The names of findings of models begin like this."""
+"""Prefix of the names of findings about models."""
 _NEEDED = {"platform", "home", "runner", "ray"}
-"""Findings without which nothing runs."""
+"""Checks without which nothing runs."""
 
 
 class Finding(Value):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -33,7 +33,7 @@ def examine() -> list[Finding]:
     """Check everything that a sweep needs; each check tries the real thing instead of reading a version string."""
     from hc_ray.engines.catalogue import catalogue
 
-    data_root()  # who has no home is asked to name a folder, and no more
+    data_root()  # without a home folder, fail here and ask only for one
     return [
         _tried(
             "platform", _python, "hc-ray runs on Linux with Python 3.11 or later (macOS and Windows: Docker or WSL)"
@@ -43,14 +43,14 @@ def examine() -> list[Finding]:
         *(_tried(backend, partial(_sandbox, backend)) for backend in BACKENDS),
         _tried("sandbox auto", _auto),
         *(_tried(f"{MODEL}{name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
-        _tried("ray", _cluster),  # what is wrong with a cluster says its own remedy
+        _tried("ray", _cluster),  # its errors contain their remedy
         _tried("leftovers", _leftovers, "hc-ray clean"),
         _tried("disk", _disk, "free at least 2 GiB"),
     ]
 
 
 def lacking(findings: Sequence[Finding]) -> list[str]:
-    """What every sweep needs, and this machine does not have; its model may be a server's, which is not looked at."""
+    """What every sweep needs and this machine lacks, except a model, which a server may provide."""
     works = {one.name for one in findings if one.ok}
     needed = [one.name for one in findings if one.name in _NEEDED and not one.ok]
     if not works & set(BACKENDS):
@@ -59,7 +59,7 @@ def lacking(findings: Sequence[Finding]) -> list[str]:
 
 
 def _tried(name: str, look: Callable[[], str], remedy: str = "") -> Finding:
-    """What a look says, or why it fails; without a ``remedy`` the fault's own, from its second line on."""
+    """Run a check; without a ``remedy``, use the error's own, from its second line on."""
     try:
         return Finding(name=name, ok=True, says=look())
     except Exception as fault:
@@ -106,7 +106,7 @@ def _sandbox(backend: str) -> str:
 
 
 def _auto() -> str:
-    """What ``--sandbox auto`` takes for the shipped tasks: Docker needs their images, not only a daemon."""
+    """The choice of ``--sandbox auto`` for the shipped tasks: Docker needs their images, not only a daemon."""
     from hc_ray_actors import verifiers
     from hc_ray_actors.backends import choose
     from hc_ray_actors.driver.task_choice import dataset_folder, sealed_folder
@@ -134,7 +134,7 @@ def _cluster() -> str:
 
 def _leftovers() -> str:
     found = len(clean(dry=True).removed)
-    return _found(f"{found or 'none'} of hc-ray processes that died", fault=found > 0)
+    return _found(f"{found or 'none'} from dead hc-ray processes", fault=found > 0)
 
 
 def _disk() -> str:
@@ -146,25 +146,25 @@ def _disk() -> str:
 
 
 class Cleaned(Value):
-    """What ``clean`` came to."""
+    """The result of ``clean``."""
 
     removed: tuple[str, ...]
     kept: tuple[str, ...] = ()
-    """What saves time and is in nobody's way: images of tasks, the runner's volume."""
+    """Kept because they save time: task images, the runner's volume."""
     note: str = ""
-    """Where it could not look, and why."""
+    """What could not be checked, and why."""
 
 
 def clean(*, images: bool = False, dry: bool = False) -> Cleaned:
-    """Remove what dead hc-ray processes left: child processes, sandboxes, containers, fork images, images of builds
-    that failed, temporary folders. What a live one owns, and what is not hc-ray's, is left alone. ``images`` removes
-    the images of tasks and the runner's volumes too; with ``dry`` nothing is removed, only told."""
+    """Remove what dead hc-ray processes left: child processes, sandboxes, containers, fork images, images of failed
+    builds, temporary folders; never anything of a live process or not of hc-ray. ``images`` also removes task images
+    and the runner's volumes; ``dry`` only lists."""
     from hc_ray.machine import cleanup
     from hc_ray.sandboxes.bwrap import sandbox as bwrap_sandbox
     from hc_ray.sandboxes.docker import reaper as docker_reap
     from hc_ray.sandboxes.docker.connection import why_not
 
-    # Processes first: a folder that one of them still writes to would not stay away.
+    # Processes first: one that still runs would recreate its folder.
     removed = cleanup.reap_processes(dry=dry)
     removed += bwrap_sandbox.reap(dry=dry)
     removed += cleanup.reap_folders(dry=dry)

@@ -1,4 +1,4 @@
-"""``skills learn``: reads the dev trials of a finished sweep and writes what they teach below the learned skills."""
+"""``skills learn``: learns skills from the dev trials of a finished sweep."""
 
 import json
 from pathlib import Path
@@ -17,15 +17,15 @@ from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
 
 
 def learn(out: str, root: Path) -> tuple[Lesson, ...]:
-    """What each kind of task of the sweep ``out`` taught; new skills, and new versions, lie in ``root/<kind>/`` after
-    it. Raises ``UserError`` for a sweep that nothing may be learned from."""
+    """Learn from each kind of task in the sweep ``out``; writes new skills and new versions to ``root/<kind>/``. Raises
+    ``UserError`` for a sweep from which nothing may be learned."""
     store = sweep_at(out)
     sweep = read_sweep(store)
     if sweep["config"]["split"] != "dev":
         raise ConfigError(
             f"{out}: this sweep ran on split {sweep['config']['split']}; skills are learned from dev only"
         )
-    # As a solver may see them, by public digest.
+    # The public parts, by public digest.
     tasks = {task.digest: task for task in sealed_dataset(sweep, "skills cannot be checked against its words")[1].tasks}
     known = vocabulary_of(tuple(tasks.values()))
     trials = [one for name in finished(store) if (one := _solved(store, name, tasks)) is not None]

@@ -1,4 +1,4 @@
-"""The meta-reasoner's answers to a climb."""
+"""Asks the meta-reasoner for a climb."""
 
 import asyncio
 from typing import Any
@@ -17,10 +17,10 @@ from hc_ray_actors.role_models import role_model
 
 
 async def answer(config: EngineConfig, plan: Plan, cluster: Cluster, prompt: Prompt) -> Completion:
-    """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores. Raises
-    ``InfrastructureError`` or ``UserError``."""
+    """Answer a prompt with an engine started for this one question: during a sweep it would take the others' memory and
+    cores. Raises ``InfrastructureError`` or ``UserError``."""
     engine, profile, _ = role_model(config)
-    # A model that thinks before it answers needs the room of its other answers.
+    # A reasoning model needs as much room as for its other answers.
     room = profile.longest_answer(max(prompt.max_tokens, profile.settings.get("solver.max_answer_tokens", 0)))
     prompt = prompt.model_copy(update={"max_tokens": room})
     free = cluster.free(ENGINE) if takes_slot(engine) else {}

@@ -1,5 +1,4 @@
-"""Stored submissions for a person: graded again with the dataset's tests as they are now, or what the verifier saw of
-them unsealed."""
+"""Stored submissions: grades them again with the dataset's current tests, and unseals the verifier's output."""
 
 import asyncio
 import hashlib
@@ -17,8 +16,8 @@ from hc_ray_actors.driver.task_choice import sealed_dataset, sealed_folder, with
 
 
 def regrade(out: str) -> list[dict[str, Any]]:
-    """Grade every stored submission of a sweep once more, each in a fresh sandbox. Nothing stored is changed. Answers a
-    row a trial: ``trial``, ``task``, ``before``, ``after`` (None: no verdict), ``cause``. Raises ``UserError``."""
+    """Grade every stored submission of a sweep again, each in a fresh sandbox; changes nothing stored. Returns a row
+    per trial: ``trial``, ``task``, ``before``, ``after`` (None: no verdict), ``cause``. Raises ``UserError``."""
     store = sweep_at(out)
     sweep = read_sweep(store)
     folder, sealed = sealed_dataset(sweep, "its submissions cannot be graded")
@@ -40,7 +39,7 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     key = key_of(store, name)
     row = {"trial": name, "task": result.task_name, "before": result.passed, "after": None, "cause": ""}
     if key.grading == "shared":
-        return {**row, "cause": "it was graded in the candidate's own living sandbox, which is gone"}
+        return {**row, "cause": "it was graded in the candidate's live sandbox, which is gone"}
     task = tasks.get(key.task_digest)
     if task is None:
         return {**row, "cause": "the task changed or is gone"}
@@ -50,16 +49,16 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     submission = None if tar is None else Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
     try:
         if (await verifier.control(task)).passed is False:
-            return {**row, "cause": "the task's own reference does not pass, so nobody can fail it"}
-        verdict = await verifier.grade(task, submission, False)
+            return {**row, "cause": "the task's reference solution does not pass, so a fail would mean nothing"}
+        verdict = await verifier.grade(task, submission, False, key.agent == "oracle")
     except (InfrastructureError, DatasetError) as fault:
         return {**row, "cause": str(fault)}
     return {**row, "after": verdict.passed, "cause": verdict.cause}
 
 
 def unseal(out: str, trial: str) -> dict[str, Any]:
-    """What the verifier saw of a dev trial: its verdict with partial rewards, and the end of what the tests printed.
-    The look is written into a ledger. Raises ``UserError``: a holdout trial, one without a verdict, one of another
+    """The verifier's result for a dev trial: its verdict with partial rewards, and the end of the tests' output.
+    Records the look in a ledger. Raises ``UserError`` for a holdout trial, one without a verdict, or one of another
     machine."""
     store = SweepStore(out)
     sweep = read_sweep(store)

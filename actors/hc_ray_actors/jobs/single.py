@@ -1,4 +1,4 @@
-"""One trial, or one suite, in this process: the same parts as a sweep, without Ray."""
+"""Runs one trial, or generates one suite, in this process: the same parts as in a sweep, without Ray."""
 
 import asyncio
 import datetime
@@ -22,9 +22,9 @@ from hc_ray_actors.sandboxes import Sandboxes
 
 
 def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
-    """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default:
-    one below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend, and
-    ``InfrastructureError`` where the trial could not begin."""
+    """Run one trial of one task folder and return its ``result.json``. Its sweep directory is ``config.out`` (default:
+    one below ``runs/``), where ``show`` finds it. Raises ``UserError``, or ``InfrastructureError`` if the trial could
+    not start."""
     folder = _task_folder(task_path)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
@@ -67,5 +67,5 @@ async def _suite(plan: sweep.Plan) -> Suite:
 def _task_folder(path: str) -> Path:
     folder = expanded(path)
     if not (folder / "task.toml").is_file():
-        raise DatasetError(f"{path} is not a task (it has no task.toml); give the folder of one task")
+        raise DatasetError(f"{path} is not a task (it has no task.toml); name the folder of one task")
     return folder.resolve()

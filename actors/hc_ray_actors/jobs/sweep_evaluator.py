@@ -1,4 +1,4 @@
-"""``Evaluator`` by sweeps: every evaluation is a sweep directory below the climb's own."""
+"""An ``Evaluator`` that runs sweeps: every evaluation is a sweep directory below the climb's own."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,25 +18,25 @@ from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import varied
 
 SWEEPS = "sweeps.json"
-"""Digest of an evaluation's cells → its folder below ``sweeps``."""
+"""The file with the digest of an evaluation's cells → its folder below ``sweeps``."""
 STAGES = {"confirm": "confirmation"}
 Watch = Callable[[int, str], AbstractContextManager[Events]]
-"""A listener for a sweep of so many trials, and what they are for."""
+"""(number of trials, purpose) → a listener for the sweep."""
 
 
 class SweepEvaluator:
-    """Runs cells as configs of sweeps that have everything else of one plan."""
+    """Runs cells as configs of sweeps that share everything else with one plan."""
 
     def __init__(self, plan: sweep.Plan, out: str, *, cluster: Cluster, watch: Watch) -> None:
-        """``plan``: of the first incumbent; ``out``: the climb's folder."""
+        """``plan``: the first incumbent's; ``out``: the climb's folder."""
         self._plan, self._out, self._store = plan, out, SweepStore(out)
         self._cluster, self._watch = cluster, watch
         self._incumbent: SolverConfig = plan.config.solver
         self._names: dict[str, str] = stored_json(self._store, SWEEPS) or {}
 
     def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
-        """One sweep; an interrupted one goes on. Raises ``KeyboardInterrupt`` where the user ended it,
-        ``InfrastructureError`` where it could not go on."""
+        """Run the cells as one sweep, or continue an interrupted one. Raises ``KeyboardInterrupt`` if the user ended
+        it, ``InfrastructureError`` if it could not continue."""
         self._incumbent = next((cell.solver for cell in cells if cell.arm == CONTROL), self._incumbent)
         plan = self._prepared(cells)
         store = SweepStore(plan.out)
@@ -49,7 +49,7 @@ class SweepEvaluator:
         return [[known[key] for key in keys if key in known] for keys in asked]
 
     def _prepared(self, cells: Sequence[Cell]) -> sweep.Plan:
-        """Each distinct solver is a config; what several cells share of one is united."""
+        """The plan: each distinct solver is a config, with the seeds of all its cells."""
         named: dict[str, str] = {}
         configs: list[dict[str, Any]] = []
         seeds: dict[str, list[int]] = {}
@@ -69,7 +69,7 @@ class SweepEvaluator:
         return varied(self._plan, config, seeds, resume=resume)
 
     def _name(self, cells: Sequence[Cell]) -> str:
-        """The folder of these cells' sweep: the same one whenever they are asked for."""
+        """The folder of these cells' sweep, the same for every call."""
         digest = digest_of([cell.model_dump(mode="json", exclude={"generation"}) for cell in cells])
         if digest not in self._names:
             self._names[digest] = f"{len(self._names) + 1:03d}-{cells[0].stage}"
@@ -86,7 +86,7 @@ class SweepEvaluator:
 
 
 def _purpose(cells: Sequence[Cell]) -> str:
-    """For a reader: generation and stage, and whose configs it runs."""
+    """The purpose for display: generation, stage and proposers."""
     arms = dict.fromkeys(f"the incumbent ({CONTROL})" if cell.arm == CONTROL else cell.arm for cell in cells)
     stage = STAGES.get(cells[0].stage, cells[0].stage)
     return f"generation {cells[0].generation}, {stage}: {', '.join(arms)}"
@@ -97,7 +97,7 @@ def _there(store: SweepStore, plan: sweep.Plan) -> set[str]:
 
 
 def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:
-    """Of a sweep's trials so far, by hash of the solver's config, task and seed."""
+    """A sweep's outcomes so far, by solver config hash, task and seed."""
     there = _there(store, plan)
     return {
         (key.solver.hash, key.task, key.seed): outcome_of(result_of(store, key.name))
@@ -107,7 +107,7 @@ def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int],
 
 
 def outcome_of(result: TrialResult) -> Outcome:
-    """What a climb takes of a trial."""
+    """The part of a trial's result that a climb uses."""
     row, made = row_of(result), result.agent_result.metadata.get("candidates") or []
 
     def share(field: str) -> float | None:

@@ -1,1 +1,1 @@
-"""Stored candidates chosen from once more, by other rules or from fewer of them: what ``report --replay`` answers."""
+"""``report --replay``: select again among stored candidates, by other selectors or at other budgets."""

@@ -1,8 +1,8 @@
-"""What a replay comes to: each agent under each selector with intervals, the ceiling of its pools, and paired
-differences at equal tokens.
+"""The figures of a replay: pass rates of each agent under each selector with intervals, the ceiling of its pools, and
+paired differences at equal tokens.
 
-Rates stand on pools whose every candidate is graded: with a few verdicts known, the selectors that agree with the run
-would be measured and the others not."""
+Rates use only pools in which every candidate is graded; with partial verdicts, only selectors that agree with the run
+would be measured."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,15 @@ from hc_ray.statistics import estimators
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 BASELINE_SELECTOR: SelectorName = "mbr"
-"""What ``best_of_n`` is held to in comparisons: it is fixed beforehand."""
+"""The selector of ``best_of_n`` in comparisons, fixed beforehand."""
 
 AS_RUN = "as run"
-"""What a trial handed in, of its whole pool."""
+"""The label of a trial's own submission, from its whole pool."""
 
 
 def replay(store: Store, selector: SelectorName | None) -> dict[str, Any]:
-    """``report --replay --json``. ``selector`` None: each trial's own choice stands for ``hc`` in the comparisons."""
+    """The data of ``report --replay --json``. With ``selector`` None, comparisons use the trials' own choices for
+    ``hc``."""
     pools = read_pools(store)
     reference = _reference_tokens(pools)
     level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
@@ -45,7 +46,7 @@ def replay(store: Store, selector: SelectorName | None) -> dict[str, Any]:
 
 
 def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | None:
-    """What ``hc`` used on each task and seed; None where several configs of it, or none, ran: equal to what?"""
+    """Tokens that ``hc`` used by task and seed; None unless exactly one config of ``hc`` ran."""
     hc = [pool for pool in pools if pool.agent == "hc"]
     if len({pool.config_hash for pool in hc}) != 1:
         return None
@@ -53,7 +54,7 @@ def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | Non
 
 
 def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
-    """What the trials handed in, of their whole pools; then one row a selector, at equal tokens, over graded pools."""
+    """The trials' own submissions from whole pools, then one row per selector over graded pools at equal tokens."""
     rows = [_row(whole, None)]
     if any(pool.matrix is not None and len(pool.candidates) > 1 for pool in level):
         rows += [_row(level, name) for name in dict.fromkeys((*SELECTORS, selector or SELECTORS[0]))]
@@ -89,7 +90,7 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
 
 
 def _outcomes(pools: Iterable[Pool], selector: SelectorName | None) -> dict[tuple[str, int], bool]:
-    """What a selector's choices earn; None: what the trials handed in. Choices without a verdict are left out."""
+    """Verdicts of a selector's choices, or with None of the trials' own submissions. Leaves out ungraded choices."""
     found = {pool.key: pool.passed if selector is None else pool.verdict(choose(pool, selector)) for pool in pools}
     return {key: passed for key, passed in found.items() if passed is not None}
 
@@ -100,8 +101,8 @@ def _by_task(values: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
 
 
 def _coverage(pools: Sequence[Pool], k: int) -> float:
-    """The chance that k candidates of a pool hold a right one, tasks weighing alike. Repairs are no independent
-    samples: for ``hc`` it is the coverage of its search."""
+    """The chance that k candidates drawn from a pool include a correct one, averaged over tasks. Since repairs are not
+    independent samples, for ``hc`` this is the coverage of its search."""
     shares = _by_task({pool.key: estimators.pass_at_k(len(pool.bits), sum(pool.bits), k) for pool in pools})
     return fmean([fmean(group) for group in shares.values()])
 
@@ -109,8 +110,8 @@ def _coverage(pools: Sequence[Pool], k: int) -> float:
 def _comparisons(
     groups: Mapping[tuple[str, str, str], Sequence[Pool]], selector: SelectorName | None
 ) -> list[dict[str, Any]]:
-    """``hc`` against each baseline of its split, ``best_of_n`` against ``raw``, and each selector against the one that
-    stands for its agent."""
+    """``hc`` against each baseline of its split, ``best_of_n`` against ``raw``, and each selector against its agent's
+    default."""
     sides = []
     for (agent, _, split), group in sorted(groups.items(), key=lambda item: -SOLVING.index(item[0][0])):
         graded = [pool for pool in group if pool.graded]
@@ -135,8 +136,8 @@ def _label(agent: str, selector: SelectorName | None) -> str:
 
 
 def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, Any]]:
-    """How well the share of self-tests that candidates pass tells right from wrong ones of the same task. Inputs
-    without an expected answer judge nobody."""
+    """How well the share of self-tests passed separates correct from wrong candidates of the same task. Inputs without
+    an expected answer do not count."""
     tasks: dict[str, list[Judged]] = defaultdict(list)
     for pool in group:
         judging = [place for place, test in enumerate(pool.tests) if not isinstance(test.expectation, Unknown)]

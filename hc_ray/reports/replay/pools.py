@@ -1,10 +1,10 @@
-"""Selectors replayed offline: what each would have handed in, from the stored candidates and pass matrices of a sweep
-directory, with the blind bit where an audit has graded every candidate.
+"""Replays selectors offline: what each would have submitted, from the stored candidates and pass matrices of a sweep
+directory, with the blind bit if an audit has graded every candidate.
 
-At equal tokens: a pool is cut where its running sum passes what ``hc`` used on the same task and seed. A
-replay asks no model and runs nothing; when a trial stopped stays as it was. Ties fall as in ``select``: larger
-agreement of behaviour, then fewer tests in error, then the earlier candidate. Pools of the style ``loop`` are decided
-as there: by the suite or by agreement on content, round by round (``rounds``)."""
+At equal tokens, a pool is cut where its running sum exceeds what ``hc`` used on the same task and seed. A replay asks
+no model and runs nothing; it keeps each trial's stopping point. Ties break as in ``select``: larger agreement of
+behaviour, then fewer tests in error, then the earlier candidate. Pools of the style ``loop`` are decided as in the
+trial: by the suite or by agreement on content, round by round (``rounds``)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ V = TypeVar("V", bound=Value)
 
 
 class Pool(Value):
-    """One trial's candidates in slot order, with what is needed to choose among them."""
+    """One trial's candidates in slot order, with the data to choose among them."""
 
     trial: str
     task: str
@@ -38,25 +38,25 @@ class Pool(Value):
     split: str = "dev"
     seed: int = 0
     tokens: int | None = None
-    """All that the trial used, its suite included."""
+    """All tokens of the trial, its suite's included."""
     candidates: tuple[Candidate, ...] = ()
     verdicts: dict[str, bool | None] = {}
-    """Candidate → its real verdict, as far as somebody has graded it."""
+    """Candidate → its blind verdict, for graded ones."""
     matrix: PassMatrix | None = None
     tests: tuple[SelfTest, ...] = ()
-    """The matrix's columns; of the style ``loop`` as they weighed before any dispute."""
+    """The matrix's columns; in the style ``loop`` with their weights before any dispute."""
     loop: bool = False
     """Whether the candidates are the submitted states of the style ``loop``."""
     rounds: tuple[Round, ...] = ()
-    """Style ``loop``: what each round came to."""
+    """Style ``loop``: the result of each round."""
     winners: dict[int, str] = {}
     """Round → digest of the state that won its comparison."""
     chosen: str | None = None
-    """What the trial handed in; None: the untouched workspace."""
+    """The submitted candidate; None for the untouched workspace."""
     passed: bool | None = None
     """The trial's first verdict."""
     untouched: bool | None = None
-    """The verdict of the untouched workspace, which is handed in where there is nothing to choose; None: unknown."""
+    """The verdict of the untouched workspace, which is submitted if there is no candidate; None if unknown."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -64,7 +64,7 @@ class Pool(Value):
 
     @property
     def graded(self) -> bool:
-        """Whether every candidate has a verdict: only then is no selector favoured by what happens to be known."""
+        """Whether every candidate has a verdict; partial verdicts would favour some selectors."""
         return bool(self.candidates) and all(self.verdicts.get(one.id) is not None for one in self.candidates)
 
     @property
@@ -77,11 +77,11 @@ class Pool(Value):
         return sum(map(_tokens, self.candidates))
 
     def verdict(self, chosen: str | None) -> bool | None:
-        """The real verdict of what is handed in; None where it is not known."""
+        """The blind verdict of a submission; None if it is unknown."""
         return self.untouched if chosen is None else self.verdicts.get(chosen)
 
     def only(self, names: Collection[str]) -> "Pool":
-        """The pool as if it had held these candidates alone."""
+        """The pool reduced to these candidates."""
         matrix = self.matrix
         if matrix is not None:
             standing = tuple(name for name in matrix.candidates if name in names)
@@ -93,8 +93,7 @@ class Pool(Value):
 
 
 def cut(pool: Pool, tokens: int | None) -> Pool:
-    """The longest beginning of a pool whose tokens stay within ``tokens``, its first candidate in every case; the whole
-    pool for None."""
+    """The longest prefix of a pool within ``tokens``, but at least its first candidate; the whole pool for None."""
     if tokens is None:
         return pool
     kept: list[str] = []
@@ -108,7 +107,7 @@ def cut(pool: Pool, tokens: int | None) -> Pool:
 
 
 def choose(pool: Pool, selector: SelectorName) -> str | None:
-    """What ``selector`` takes of a pool. Where no test was run on any candidate that is the first that wrote a file."""
+    """The candidate that ``selector`` chooses; if no test ran on any, the first that wrote a file."""
     if pool.loop and pool.candidates and pool.agent == "hc":
         return decided(pool.candidates, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
     if pool.loop and pool.candidates:
@@ -119,7 +118,7 @@ def choose(pool: Pool, selector: SelectorName) -> str | None:
 
 
 def read_pools(store: Store) -> tuple[Pool, ...]:
-    """Every scored trial of a solving agent, by agent, task and seed."""
+    """A pool for every scored trial of a solving agent, sorted by agent, task and seed."""
     graded, rounds = _graded(store), read_rounds(store)
     pools = [
         _pool(store, row, graded.get(row["trial"], {}), rounds.get(row["trial"], ()))
@@ -130,7 +129,7 @@ def read_pools(store: Store) -> tuple[Pool, ...]:
 
 
 def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
-    """Trial → candidate → verdict, from the audit; empty where nobody audited, and for a holdout."""
+    """Trial → candidate → verdict, from the audit; empty without an audit and on holdout."""
     audit = stored_json(store, AUDIT_FILE) or {}
     return {pool["trial"]: {one["id"]: one["passed"] for one in pool["candidates"]} for pool in audit.get("pools", ())}
 
@@ -141,7 +140,7 @@ def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None
     candidates = _stored(store, f"{folder}/agent/candidates.json", Candidate)
     known = dict(graded)
     if len(row["bits"]) == 1 and chosen is not None:
-        # Without an audit the one thing known is what was handed in, and what has the same files.
+        # Without an audit, only the submission and candidates with the same files have a known verdict.
         files = next((one.files for one in candidates if one.id == chosen), None)
         for one in candidates:
             if one.files == files and known.get(one.id) is None:
@@ -162,13 +161,12 @@ def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None
 
 
 def _stored(store: Store, path: str, kind: type[V]) -> tuple[V, ...]:
-    """What a file of the trial lists. Of a sweep that another version made it may hold more than is known today.
-    Raises ``OutputError``."""
+    """The values in one of a trial's files, unknown fields of other versions dropped. Raises ``OutputError``."""
     try:
         return tuple(kind.model_validate(one, extra="ignore") for one in stored_json(store, path) or ())
     except ValidationError as error:
         lacks = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:3])
-        raise OutputError(f"{path} cannot be read, another version of hc-ray wrote it ({lacks})") from None
+        raise OutputError(f"{path} cannot be read: another version of hc-ray wrote it ({lacks})") from None
 
 
 def _tokens(one: Candidate) -> int:

@@ -1,6 +1,6 @@
-"""Searches of the style ``loop``, decided again round by round, by the functions that decided them. What a model said
-then is taken from the journal: the tests that its lineages dispute, and the state that won a comparison, which counts
-wherever it is among those that would be compared."""
+"""Searches of the style ``loop``, decided again round by round by the same functions. Model answers come from the
+journal: the tests that lineages disputed, and the state that won a comparison, which wins again whenever it is among
+the states compared."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,16 +17,16 @@ from hc_ray.search.selection import deciding
 
 
 class Round(Value):
-    """What a round of lineages came to."""
+    """The result of one round of lineages."""
 
     number: int
     disputed: tuple[str, ...] = ()
     picked: tuple[str | None, ...] = ()
-    """By suite or agreement, then by comparison; nothing of a round that was cut off."""
+    """The choice by suite or agreement, then by comparison; empty for an unfinished round."""
 
 
 def read_rounds(store: Store) -> dict[str, list[Round]]:
-    """Trial → its rounds; of one that was begun again the last attempt's."""
+    """Trial → its rounds; for a restarted trial, those of the last attempt."""
     found: dict[str, list[Round]] = {}
     for event in events_of(store, b'"trial_start"', b'"round"', b'"dispute"', b'"select"'):
         rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
@@ -45,7 +45,7 @@ def read_rounds(store: Store) -> dict[str, list[Round]]:
 
 
 def first_weights(tests: Sequence[SelfTest], rounds: Sequence[Round]) -> tuple[SelfTest, ...]:
-    """The tests as they were before any dispute."""
+    """The tests with their weights before any dispute."""
     doubts = [name for one in rounds for name in one.disputed]
     return tuple(one.model_copy(update={"weight": one.weight / DISPUTED ** doubts.count(one.id)}) for one in tests)
 
@@ -54,7 +54,7 @@ def decided(
     candidates: Sequence[Candidate], matrix: PassMatrix | None, tests: Sequence[SelfTest], rounds: Sequence[Round],
     selector: SelectorName, winners: Mapping[int, str],
 ) -> str | None:  # fmt: skip
-    """What ``hc`` hands in of these candidates. ``winners``: round → digest of the state that won its comparison."""
+    """The candidate that ``hc`` would submit. ``winners``: round → digest of the state that won its comparison."""
     so_far, held = Pool(), None
     so_far.tests = tuple(tests)
     for i, one in enumerate(rounds):

@@ -9,12 +9,12 @@ Found = Mapping[str, Any]
 
 
 def replay_sections(found: Found) -> Iterator[Section]:
-    """How candidates were chosen, and would have been."""
+    """How candidates were chosen, and how each selector would have chosen."""
     about = [f"In {found['graded']} of {found['trials']} trials every candidate has been graded."]
     if found["graded"] < found["trials"]:
         about.append("Ungraded candidates count as not measured: hc-ray audit OUT grades every candidate of dev tasks.")
     about.append(
-        "The pools of raw and best_of_n are cut off at the tokens that hc used on the same task and seed."
+        "The pools of raw and best_of_n are cut at the tokens that hc used on the same task and seed."
         if found["equal_tokens"]
         else "The pools are not cut to equal tokens: the sweep does not hold exactly one hc config to compare with."
     )
@@ -49,7 +49,7 @@ def replay_sections(found: Found) -> Iterator[Section]:
     )  # fmt: skip
     if found["auroc"]:
         yield Section(
-            "Self-tests on candidates of the same task: chance that a right one passes more of them than a wrong one",
+            "Chance that, of two candidates of a task, the correct one passes more self-tests than the wrong one",
             ("agent", "split", "tasks with both", "AUROC"),
             [(row["agent"], row["split"], row["n"], interval_of(row)) for row in found["auroc"]],
         )

@@ -1,2 +1,2 @@
-"""The actors of one sweep: who stands where, what their nodes are sent, and what becomes of one that fails. May import
-the plan and the actors."""
+"""The actors of one sweep: where they run, what their nodes are sent, and how failed ones are replaced. May import the
+plan and the actors."""

@@ -1,5 +1,5 @@
-"""Who works on a sweep: engines, sandboxes, verifiers and trials, each at a post on a node that has slots for it. Nodes
-may join and leave while the sweep runs; a post that fails costs what ran there, and others do its work meanwhile."""
+"""The crew of a sweep: engines, sandboxes, verifiers and trials, each at a post on a node that has slots for it. Nodes
+may join and leave while the sweep runs; a failed post loses only what ran there, and others take over its work."""
 
 import asyncio
 import contextlib
@@ -32,17 +32,17 @@ from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.verifiers import Verifiers
 
 WATCH_SECONDS = 1.0
-"""Between two looks at who belongs to the cluster."""
+"""Seconds between two checks of the cluster's nodes."""
 ACCOUNT_SECONDS = 10.0
-"""Between two accounts of the nodes' slots."""
+"""Seconds between two accounts of the nodes' slots."""
 TAKEN = "every"
-"""How a fault begins that only says whose the slots are."""
+"""Prefix of a fault which only means that all slots are taken."""
 
 T = TypeVar("T")
 
 
 class Crew:
-    """Who works on a sweep. Only the driver holds it, and with it the verifiers."""
+    """The actors of a sweep. Only the driver holds it, and with it the verifiers."""
 
     def __init__(self, plan: Plan, cluster: Cluster, emit: Callable[[Event], None] = lambda event: None) -> None:
         self._plan, self._cluster, self._emit = plan, cluster, emit
@@ -50,7 +50,7 @@ class Crew:
         self._deliveries = Deliveries(cluster, plan.public_root, plan.sealed_root, plan.taken)
         self._members: dict[str, Member] = {}
         self._machines: dict[tuple[str, str], str] = {}
-        """Host name and address → what readers are told: host names repeat, and two machines must not look like one."""
+        """Host name and address → display name: host names repeat, and two machines must not look like one."""
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
         self._images = Images(self._roster)
@@ -59,15 +59,15 @@ class Crew:
         self.roles, self.step = self._replicas.roles, self._trials.step
         self.prepare, self.image_of = self._images.ready, self._images.id_of
         self.processes: set[int] = set()
-        """Numbers of its actors' processes on the driver's node."""
+        """Process ids of its actors on the driver's node."""
         self.runners: set[str] = set()
-        """Digests of the runners that its nodes have."""
+        """Digests of its nodes' runners."""
         self.limits: dict[str, str] = {}
-        """Which limits hold in its sandboxes, and by what."""
+        """Limit → what enforces it in the sandboxes."""
 
     @property
     def renewed(self) -> int:
-        """Actors that were started anew."""
+        """Number of restarted actors."""
         return sum(post.renewed for post in self._roster.posts)
 
     @property
@@ -75,8 +75,8 @@ class Crew:
         return bool(self._roster.of(VERIFIER))
 
     async def verify(self, task: Task | None, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Have a verifier do something: the least busy of those whose node has the task's image. Without a task it
-        needs no sandbox, and one that rests will do."""
+        """Run ``work`` on the least busy verifier whose node has the task's image. Without a task no sandbox is needed,
+        and a resting verifier will do."""
         ready = self._roster.sound(VERIFIER)
         if task is None:
             able = ready or [post for post in self._roster.of(VERIFIER) if post.actor is not None]
@@ -89,8 +89,8 @@ class Crew:
     async def verify_near(
         self, task: Task, submission: Submission | None, work: Callable[[Any, Submission | None], Awaitable[T]]
     ) -> T:
-        """As ``verify``, of what was handed in; one that still lives goes to the verifier of its node. Raises
-        ``InfrastructureError`` where that node has none."""
+        """Like ``verify``, for a submission; a live sandbox goes to the verifier of its own node. Raises
+        ``InfrastructureError`` if that node has none."""
         if submission is None or submission.living is None:
             return await self.verify(task, lambda actor: work(actor, submission))
         node, ticket = given_by(submission.living)
@@ -99,13 +99,13 @@ class Crew:
             if post.node == node:
                 return await post.call(lambda actor: work(actor, known))
         raise InfrastructureError(
-            f"node {self._roster.name(node)} has a sandbox for shared grading, but no verifier at work ({VERIFIER})"
+            f"node {self._roster.name(node)} has a sandbox for shared grading, but no working verifier ({VERIFIER})"
         )
 
     async def open(self) -> None:
-        """Bring up what trials need. Raises ``InfrastructureError`` or ``UserError`` where that cannot be had."""
+        """Start what trials need. Raises ``InfrastructureError`` or ``UserError`` if that fails."""
         members = await self._asked(self._cluster.members)
-        # What the plan saw to be sick nobody waits for: the watch puts its posts up, and they rest or come.
+        # Do not wait for nodes that were sick when the sweep was planned: the watch sets up their posts.
         sick = {node.id for node in self._plan.nodes if node.left_out}
         well = [member for member in members if member.id not in sick]
         for kind in (SANDBOX, VERIFIER):
@@ -115,7 +115,7 @@ class Crew:
                 well = members
         await side_by_side([asyncio.ensure_future(self._replicas.open()), asyncio.ensure_future(self._settle(well))])
         if self._cluster.where != "in-process":
-            # From here on only the verifiers' own processes have to open what is sealed.
+            # From here on, only the verifiers' processes need to open sealed files.
             sealed_guard.install(data_root() / "sealed")
         if self._plan.models:
             await self._trials.open()
@@ -126,8 +126,8 @@ class Crew:
             self._roster.begin(self._watch())
 
     async def _settle(self, members: Sequence[Member]) -> None:
-        """Have sandboxes and verifiers. Raises ``PlatformError`` where somebody else has all slots of a kind: there is
-        nothing to wait for."""
+        """Start sandboxes and verifiers. Raises ``PlatformError`` if others hold all slots of a kind, since waiting
+        would not help."""
         await asyncio.gather(*(self._join(member) for member in members))
         for kind in (SANDBOX, VERIFIER):
             if all(post.why.startswith(TAKEN) for post in self._roster.of(kind)):
@@ -136,13 +136,13 @@ class Crew:
         self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
 
     async def _account(self) -> None:
-        """Tell what becomes of the nodes' slots."""
+        """Report the use of the nodes' slots."""
 
         async def told(post: Post) -> None:
             try:
                 async with asyncio.timeout(ACCOUNT_SECONDS / 2):
                     used = await post.actor.use()
-            except Exception:  # it is dead or away, and a trial will find out
+            except Exception:  # it is dead or unreachable; a trial will find out
                 return
             self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used))
 
@@ -153,8 +153,8 @@ class Crew:
             await asyncio.gather(*map(told, self._roster.ready(SANDBOX, VERIFIER)))
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What the cluster answers. A head that hangs may never do so: at the end it gets some seconds, since Ray must
-        not be closed meanwhile."""
+        """Ask the cluster in a thread. A hung head may never answer: at the end it gets a few seconds, since Ray must
+        not be closed during the call."""
         answer = apart(question)
         try:
             return await result_of(answer)
@@ -164,7 +164,7 @@ class Crew:
     # Nodes that join and leave
 
     async def _watch(self) -> None:
-        """Keep up with the cluster's nodes."""
+        """Follow the nodes that join and leave."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             with contextlib.suppress(Exception):  # the head is busy: the next look tells
@@ -180,7 +180,7 @@ class Crew:
                     self._roster.changed()
 
     async def _join(self, member: Member) -> None:
-        """Put up what a node has slots for; what cannot be had there rests."""
+        """Set up a post for each of a node's slots; a post that cannot start rests."""
         self._members[member.id] = member
         name = f"{member.name} ({member.address})" if member.name in self._machines.values() else member.name
         self._roster.names[member.id] = self._machines.setdefault((member.name, member.address), name)
@@ -212,7 +212,7 @@ class Crew:
         plan, config, cluster, kind = self._plan, self._plan.config, self._cluster, post.kind
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
         wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
-        # One that takes another's place has its slots, as soon as Ray has seen that one's end.
+        # A replacement gets its predecessor's slots as soon as Ray has noticed its end.
         post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
         if not post.units:
             held = "; ".join(cluster.holders())
@@ -223,8 +223,8 @@ class Crew:
         return spawn(Verifiers, plan.sandbox, *roots, post.units, config.pass_threshold, plan.sealed_digests)
 
     async def _begin(self, post: Post) -> None:
-        """Give a post's actor the tasks that its node lacks. Raises ``PlatformError`` where that has another hc-ray,
-        ``InfrastructureError`` where it can make no sandbox."""
+        """Send a post's actor the tasks that its node lacks. Raises ``PlatformError`` if the node has another hc-ray,
+        ``InfrastructureError`` if it cannot make sandboxes."""
         seen: NodeReport = await post.actor.report()
         if not self._near and (why := differs(seen)):
             raise PlatformError(why)
@@ -237,33 +237,33 @@ class Crew:
             await post.actor.keep_from(self._addresses())
 
     def _addresses(self) -> list[str]:
-        """The cluster's, which no sandbox that has a network may reach."""
+        """The cluster's addresses, which sandboxes with a network must not reach."""
         return sorted(member.address for member in self._members.values())
 
     async def mend(self, fault: Fault) -> None:
-        """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
+        """Repair the post that the fault names, or else check all. Raises ``Broken`` as ``mended`` does."""
         self._roster.look(fault)
         await self.mended()
 
     async def mended(self) -> None:
-        """Wait until somebody is there for every kind of work, and the trials know of it. Raises ``Broken``."""
+        """Wait until every kind of work has a ready post, and the trials know it. Raises ``Broken``."""
         await self._roster.mended()
         await self._trials.told()
 
     async def close_trials(self) -> None:
-        """Cancel every trial, and the looks that they wait for; hear their last events."""
+        """Cancel every trial and the checks that they wait for, and collect their last events."""
         await self._roster.close()
         await self._trials.stop()
 
     async def close(self) -> None:
-        """End everything that was started, but for the processes themselves: verifiers still search the results."""
+        """Stop everything except the processes themselves: verifiers still have to scan the results."""
         closing = [post.actor.stop() for post in self._roster.posts if post.actor is not None]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
 
     def leave(self) -> None:
-        """End the processes of a crew that was closed, on a cluster that goes on. Whoever comes next finds their slots
-        free: by themselves they would end when Python collects its garbage. A head that hangs is not waited for."""
+        """End the processes of a closed crew on a cluster that stays up, so that their slots are free for the next
+        sweep; otherwise they would end only at garbage collection. Does not wait for a hung head."""
         leaving = threading.Thread(target=self._leave_cluster, name="leaving", daemon=True)
         leaving.start()
         leaving.join(2 * FREE_SECONDS)

@@ -1,8 +1,8 @@
-"""What nodes lack of a sweep, sent through Ray's object store: tasks, sealed parts, API keys, weights.
+"""Sends nodes what they lack for a sweep through Ray's object store: tasks, sealed parts, API keys, weights.
 
-Each part is packed and stored once, whatever number of nodes gets it, and only if one lacks it; a node fetches it once
-for all of its actors, and from other nodes that have it. What is sealed is stored under a key of this sweep; each
-verifier is sent that key, sealed for its process alone."""
+Each part is packed and stored once, and only if some node lacks it; a node fetches it once for all its actors, possibly
+from other nodes. Sealed parts are encrypted with a key of this sweep, which each verifier receives encrypted for its
+process alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,13 +22,13 @@ from hc_ray_actors.sandboxes import pack
 from hc_ray_actors.verifiers import pack_sealed, sealed_marks
 
 WINDOW = 4
-"""Tasks that an actor is sent at once."""
+"""The most tasks to send to an actor at once."""
 PIECE = 16 << 20
-"""Bytes of weights that stand in the object store at once for one engine."""
+"""Bytes of an engine's weights in the object store at once."""
 
 
 class Deliveries:
-    """The tasks of one sweep, as nodes are sent them, at any time of it."""
+    """Delivers the tasks of one sweep to nodes, whenever they join."""
 
     def __init__(
         self, cluster: Cluster, public_root: Path | str, sealed_root: Path | str, tasks: Sequence[Task]
@@ -40,7 +40,7 @@ class Deliveries:
         self._stored = Once[Any]()
 
     async def to_sandboxes(self, actor: Any) -> None:
-        """Give a node's sandboxes the public tasks that it lacks. Raises ``SandboxError`` where it cannot keep them."""
+        """Send a node's sandboxes the public tasks that it lacks. Raises ``SandboxError`` if it cannot store them."""
 
         async def send(digest: str) -> None:
             await actor.install(digest, await self._public_part(digest))
@@ -48,7 +48,7 @@ class Deliveries:
         await _each(await actor.missing(self._digests), send)
 
     async def to_verifiers(self, actor: Any) -> None:
-        """The same for a node's verifiers, with the sealed parts."""
+        """Send a node's verifiers the tasks that it lacks, with their sealed parts."""
         marks = await asyncio.to_thread(sealed_marks, self._sealed, self._digests)
         if not (missing := await actor.missing(marks)):
             return
@@ -64,12 +64,12 @@ class Deliveries:
         return await self._once("public", digest, lambda: pack(self._public, digest))
 
     async def _once(self, part: str, digest: str, pack: Callable[[], bytes]) -> Any:
-        """A reference to what ``pack`` made of the task."""
+        """A reference to the packed part of a task; packs it on first use."""
         return await self._stored.obtain((part, digest), lambda: asyncio.to_thread(lambda: self._cluster.put(pack())))
 
 
 async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) -> None:
-    """Send all, a few at once; the first failure ends it."""
+    """Send all, a few at a time; the first failure ends it."""
     window = asyncio.Semaphore(WINDOW)
 
     async def one(digest: str) -> None:
@@ -80,15 +80,15 @@ async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) 
 
 
 async def give_keys(actor: Any, engines: Iterable[EngineConfig] = (), *, stores: bool = False) -> None:
-    """Send an actor what this process's environment says of the API keys that engines' configs name, and of object
-    stores and tracking servers where it uses any."""
+    """Send an actor the API keys that the engines' configs name, from this process's environment, and with ``stores``
+    also the credentials of object stores and tracking servers."""
     if names := {engine.api_key_env for engine in engines if engine.api_key_env} | set(of_stores() if stores else ()):
         await actor.take_keys(sealed_box.keys_for(await actor.public_key(), sorted(names)))
 
 
 async def furnish(cluster: Cluster, actor: Any, engine: EngineConfig) -> None:
-    """Before an engine's actor starts: send it its API key, and the weights that its node lacks, which that node checks
-    by their SHA-256 and keeps. Raises ``EngineError`` where it has no room, ``ModelError`` for others than planned."""
+    """Before an engine's actor starts, send it its API key and, if its node lacks them, the weights, which the node
+    checks by SHA-256 and keeps. Raises ``EngineError`` if it has no room, ``ModelError`` for unexpected weights."""
     await give_keys(actor, [engine])
     if engine.sha256 is None:
         return

@@ -1,6 +1,6 @@
-"""One image for each task of a sweep, the same wherever it runs: made ready where its trials may run once the first of
-them begins, built or pulled on one node and given to the others. Nodes send each other what they have; nothing goes
-through the driver. A node that cannot have an image is left out for that task alone."""
+"""One image per task of a sweep, the same on every node: prepared when the task's first trial begins, built or pulled
+on one node and sent to the others. Nodes send images to each other; nothing passes through the driver. A node that
+cannot get an image is left out for that task only."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -13,59 +13,59 @@ from hc_ray_actors.driver.crew.roster import Roster
 
 
 class Images:
-    """Which image each task has, and where."""
+    """Tracks each task's image, and the nodes that have it."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._wanted: dict[str, Task] = {}
         self._has: defaultdict[str, set[str]] = defaultdict(set)
-        """Node → digests of the tasks that can run there."""
+        """Node → digests of the tasks that can run on it."""
         self._images: dict[str, Any] = {}
         self._holders: defaultdict[str, set[str]] = defaultdict(set)
-        """Task → nodes that hold the image chosen for it, and can send it if they may."""
+        """Task → nodes that hold its image and could send it."""
         self._choosing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._asked: Counter[str] = Counter()
         self._unmade: defaultdict[str, dict[str, HcRayError]] = defaultdict(dict)
-        """Task → nodes that could not make its image, as long as somebody waits for it."""
+        """Task → nodes that failed to make its image, while somebody waits for it."""
         self._jobs: dict[tuple[str, str], asyncio.Future[str]] = {}
 
     def _nodes(self) -> dict[str, Any]:
-        """Node → who makes its sandboxes."""
+        """Node → the actor that makes its sandboxes."""
         return self._roster.by_node(VERIFIER, SANDBOX)
 
     def _sources(self) -> dict[str, Any]:
-        """The same of those who may send. Other nodes' actors are given these handles: none of them is a verifier's."""
+        """Node → the actor that may send images. Other nodes get these handles, so none is a verifier's."""
         return self._roster.by_node(SANDBOX)
 
     def id_of(self, task_digest: str) -> str | None:
-        """The image that a task's sandboxes are made from; None where the backend has no images."""
+        """The id of a task's image; None if the backend has no images."""
         return self._images[task_digest].id if self._images.get(task_digest) else None
 
     def lacks(self, node: str | None, task: Task) -> bool:
         return task.digest in self._wanted and task.digest not in self._has.get(node or "", set())
 
     def lacking(self, node: str | None) -> frozenset[str]:
-        """Digests of the tasks that have begun and cannot run on a node (yet)."""
+        """Digests of the started tasks that cannot run on a node (yet)."""
         return frozenset(self._wanted.keys() - self._has.get(node or "", set()))
 
     def joined(self, node: str) -> None:
-        """A node has come: it is given what trials use."""
+        """Send a new node the images that trials use."""
         for task in self._wanted.values():
             self.begin(task, node)
 
     def left(self, node: str) -> None:
-        """A node has left, or its daemon is another: what it had is gone."""
+        """Forget a node that has left, or whose daemon was replaced."""
         self._has.pop(node, None)
         for holders in self._holders.values():
             holders.discard(node)
 
     async def ready(self, task: Task) -> None:
-        """Have a task's image on some node where candidates run, and begin to have it on the others. Raises what
-        hindered them all."""
+        """Wait until some node for candidates has a task's image, while the others get it in the background. Raises if
+        all fail."""
         self._wanted.setdefault(task.digest, task)
         if not (nodes := list(self._nodes())):
-            raise InfrastructureError(f"no node is there for the image of {task.name}")
+            raise InfrastructureError(f"no node is available for the image of {task.name}")
         able = list(self._sources()) or nodes
         if any(not self.lacks(node, task) for node in able):
             return
@@ -78,11 +78,11 @@ class Images:
             if not all(faults):
                 return
             fault = fault or next(iter(faults), None)
-        raise fault or InfrastructureError(f"the image of {task.name} was not made")
+        raise fault or InfrastructureError(f"no node could prepare the image of {task.name}")
 
     def begin(self, task: Task, node: str) -> "asyncio.Future[str]":
-        """Have the task's image on a node; answers its id, empty where the backend has no images. Who asks while it is
-        on its way gets the same work. Raises what hindered it; it is tried anew when somebody asks again."""
+        """Begin to get the task's image onto a node; the result is its id, empty if the backend has no images.
+        Concurrent calls share the work. After a failure, the next call tries again."""
         name = (task.digest, node)
         if name not in self._jobs:
             if not any(digest == task.digest for digest, _ in self._jobs):
@@ -118,7 +118,8 @@ class Images:
         return actor
 
     async def _choose(self, task: Task, node: str) -> None:
-        """The image that some node has, of nodes that can send first this one; else it is made here."""
+        """Choose an image that some node has, preferring this node among those that can send; otherwise make it
+        here."""
         sources = self._sources()
         order = sorted(sources, key=lambda one: (one != node, one))
         told = await asyncio.gather(*(sources[one].image(task) for one in order), return_exceptions=True)
@@ -132,7 +133,7 @@ class Images:
         self._holders[task.digest].update(one for one, other in found.items() if image and other.id == image.id)
 
     async def _make(self, task: Task, order: list[str]) -> dict[str, Any]:
-        """On the first node that can. Raises what hindered the first that could not."""
+        """Make the image on the first node that can. If none can, raises the first failure."""
         unmade = self._unmade[task.digest]
         for maker in order:
             if maker not in unmade:
@@ -144,7 +145,7 @@ class Images:
         raise next(iter(unmade.values()))
 
     async def _send(self, task: Task, node: str) -> None:
-        """From the node that sends least at present; a node sends one image at a time."""
+        """Send the image from the least busy node; a node sends one image at a time."""
         holders = self._holders[task.digest]
         while able := sorted(holders & self._sources().keys() - {node}, key=lambda one: (self._asked[one], one)):
             source = able[0]
@@ -157,10 +158,10 @@ class Images:
             except (ActorError, KeyError):
                 if not await _lives(self._nodes().get(node)):
                     raise
-                holders.discard(source)  # it was the sender that died
+                holders.discard(source)  # the sender died
             finally:
                 self._asked[source] -= 1
-        raise SandboxError(f"no node is left that could send the image of {task.name}")
+        raise SandboxError(f"no remaining node can send the image of {task.name}")
 
 
 async def _lives(actor: Any) -> bool:

@@ -1,6 +1,6 @@
-"""One actor's post in a sweep: who stands there now, how another is put there, and whether it can be given work.
+"""One actor's post in a sweep: the current actor, how to replace it, and whether it can be given work.
 
-A post that fails rests, and is looked at again after a while (probation); meanwhile others of its kind do the work::
+A failed post rests and is checked again after a while (probation); meanwhile others of its kind do the work::
 
     starting ──► ready ◄──► resting ──► spent    its actors die too often
                    └──────────┴───────► gone     its node has left
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from hc_ray_actors.driver.crew.roster import Roster
 
 RESTARTS, PERIOD = 5, 600.0
-"""An actor that is started anew more often than this in so many seconds is not started any more."""
+"""An actor is not restarted more often than this within so many seconds."""
 ANSWER_SECONDS = 20.0
-"""How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
+"""Seconds within which an actor must answer a health check, which waits for its machine but not behind its work."""
 PULSE_SECONDS = 10.0
-"""Between two looks whether an actor's process, or a server that it started, hangs."""
+"""Seconds between two checks whether an actor's process, or a server that it started, hangs."""
 SILENT_SECONDS = 60.0
-"""A process that leaves a call that takes a moment unanswered for so long hangs, and is ended; so is a server that
-leaves every look of so long unanswered."""
+"""Seconds after which a process that has not answered a short call counts as hung and is ended; likewise a server that
+fails every check for so long."""
 START_SECONDS = 90.0
-"""How long an actor's process may take to come up: its slots may just be taken by somebody else."""
+"""Seconds for an actor's process to start; its slots may just have been taken by another."""
 POLL_SECONDS, LONGEST = 1.0, 60.0
-"""A post that rests is looked at again after so many seconds, doubled up to ``LONGEST``; every ``POLL_SECONDS`` where
-nobody else does its work."""
+"""A resting post is checked again after so many seconds, doubled up to ``LONGEST``; every ``POLL_SECONDS`` if no other
+post does its work."""
 STRIKES, WITHIN = 3, 60.0
-"""A post that is named as the cause of so many failures in so many seconds rests, although it says that it is well."""
+"""A post that causes so many failures within so many seconds rests, even if it reports to be healthy."""
 
 T = TypeVar("T")
 
 FAULTS = (HcRayError, OSError, MemoryError)
-"""What a machine may do to an actor; anything else is a bug."""
+"""Errors that a machine can cause in an actor; anything else is a bug."""
 
 State = Literal["starting", "ready", "resting", "spent", "gone"]
 Make = Callable[["Post"], Any]
-"""Puts an actor on the post's node, or names the node first. May raise ``HcRayError``."""
+"""Starts an actor on the post's node, choosing the node if there is none. May raise ``HcRayError``."""
 Begin = Callable[["Post"], Awaitable[None]]
-"""Makes the post's actor fit for work. May raise ``HcRayError``."""
+"""Prepares the post's actor for work. May raise ``HcRayError``."""
 
 
 class Post:
@@ -61,8 +61,8 @@ class Post:
         node: str | None = None,
         number: int = 0,
     ) -> None:
-        """``what``: the actor, for a reader; its method ``stop`` ends what it started. ``number``: among those of its
-        kind that are alike."""
+        """``what`` describes the actor for display; its method ``stop`` ends what it started. ``number`` distinguishes
+        equal posts."""
         roster.posts.append(self)
         self.kind, self.what, self.node, self.number = kind, what, node, number
         self.state: State = "starting"
@@ -70,9 +70,9 @@ class Post:
         """Why it is not ready."""
         self.actor: Any = None
         self.units = 0
-        """Slots that its actor holds."""
+        """Slots held by its actor."""
         self.busy = 0
-        """Calls that are under way."""
+        """Calls in progress."""
         self.renewed = 0
         self._begun = False
         self._roster, self._make, self._begin = roster, make, begin
@@ -85,11 +85,11 @@ class Post:
 
     @property
     def name(self) -> str:
-        """How a fault names it (``HcRayError.where``)."""
+        """Its name in faults (``HcRayError.where``)."""
         return f"{self.kind}@{self.node}"
 
     async def open(self) -> None:
-        """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""
+        """Start the first actor. Raises if that fails; after an infrastructure fault, the post also rests."""
         try:
             self.actor = self._make(self)
             await self._start()
@@ -102,7 +102,7 @@ class Post:
         self._set("ready")
 
     async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Have the actor do something; what fails bears the post's name."""
+        """Run ``work`` with the actor; exceptions carry the post's name."""
         self.busy += 1
         try:
             if self.actor is None:
@@ -115,28 +115,28 @@ class Post:
             self.busy -= 1
 
     async def heard(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """As ``call``, of what takes a moment. An actor that hangs is ended, so that all who wait for it learn that it
-        died."""
+        """Like ``call``, for short calls. A hung actor is ended, so that everybody who waits for it learns of its
+        death."""
         actor = self.actor
         try:
             return await _within(SILENT_SECONDS, self.call(work))
         except TimeoutError:
             with contextlib.suppress(Exception):
                 self._roster.kill(actor)
-            raise ActorError(f"{self.what} said nothing for {SILENT_SECONDS:g} s, and was ended") from None
+            raise ActorError(f"{self.what} did not answer for {SILENT_SECONDS:g} s and was ended") from None
 
     @property
     def looked_at(self) -> "asyncio.Future[None] | None":
-        """The look that is under way: what the post was before may hold no more."""
+        """The check in progress, during which the post's state is in doubt."""
         return None if self._checking is None or self._checking.done() else self._checking
 
     @property
     def _alone(self) -> bool:
-        """No other post of its kind is ready."""
+        """Whether no other post of its kind is ready."""
         return not any(other is not self for other in self._roster.ready(self.kind))
 
     def strike(self, text: str) -> None:
-        """It was named as the cause of a failure, and has been looked at."""
+        """Count a failure attributed to this post, after a check."""
         now = time.monotonic()
         self._strikes.append(now)
         often = len(self._strikes) == STRIKES and now - self._strikes[0] < WITHIN
@@ -144,8 +144,8 @@ class Post:
             self._rest(text)
 
     def check(self) -> Awaitable[None]:
-        """See whether it is well, and start it anew if it died. One look is for all who ask while it has not begun; it
-        is in doubt from this call on."""
+        """Check its health, and restart it if it died. Calls before the check begins share it; the post is in doubt
+        from this call on."""
         self._asked = True
         if self._checking is None or self._checking.done():
             self._checking = self._roster.begin(self._look())
@@ -161,13 +161,13 @@ class Post:
                     await self._renew()
                 fault = await _within(ANSWER_SECONDS, self.actor.fault())
             except TimeoutError:
-                fault = f"{self.what} does not answer within {ANSWER_SECONDS:g} s"
+                fault = f"{self.what} did not answer within {ANSWER_SECONDS:g} s"
             except UserError as error:
-                return self._end("spent", f"{self.what} does not come up again: {error}")
+                return self._end("spent", f"{self.what} cannot be restarted: {error}")
             except ActorError:
-                fault = f"{self.what} died"  # meanwhile: the next look starts it anew
+                fault = f"{self.what} died"  # during this check: the next one restarts it
             except FAULTS as error:
-                fault = f"{self.what} does not come up again: {error}"
+                fault = f"{self.what} cannot be restarted: {error}"
             if self.state == "spent":
                 return
             if fault:
@@ -184,7 +184,7 @@ class Post:
     async def _renew(self) -> None:
         now = time.monotonic()
         if len(self._renewals) == RESTARTS and now - self._renewals[0] < PERIOD:
-            failed = self.why if "does not come up" in self.why else ""
+            failed = self.why if "cannot be restarted" in self.why else ""
             self._end("spent", failed or f"{self.what} died {RESTARTS + 1} times within {PERIOD / 60:g} minutes")
             raise ActorError(self.why)
         await self.dismiss()
@@ -192,12 +192,12 @@ class Post:
         try:
             self.actor = self._make(self)
         except BaseException:
-            self.renewed -= 1  # nobody was started: there is no room for one at present
+            self.renewed -= 1  # nothing was started: there is no room at present
             raise
         self._renewals.append(now)
         await self._start()
         if self.state == "ready":
-            self._roster.told(self)  # as before, but elsewhere
+            self._roster.told(self)  # same state, but on another node
 
     async def _start(self) -> None:
         try:
@@ -216,15 +216,15 @@ class Post:
         await asyncio.sleep(PULSE_SECONDS)
         well = time.monotonic()
         while self.actor is actor:
-            with contextlib.suppress(HcRayError):  # it is dead or away, and whoever needs it finds out
+            with contextlib.suppress(HcRayError):  # it is dead or unreachable; whoever needs it will find out
                 if await self.heard(lambda actor: actor.alive()):
                     well = time.monotonic()
-                elif time.monotonic() - well >= SILENT_SECONDS:  # a busy server may miss a look
-                    await self.check()  # a server of it hangs, and who asks that one would wait for long
+                elif time.monotonic() - well >= SILENT_SECONDS:  # a busy server may miss a single check
+                    await self.check()  # one of its servers hangs, and its callers would wait for long
             await asyncio.sleep(PULSE_SECONDS)
 
     async def dismiss(self) -> None:
-        """End its actor, dead or alive, and all that it started."""
+        """End its actor, dead or alive, and everything that the actor started."""
         actor, self.actor = self.actor, None
         if actor is None:
             return
@@ -236,7 +236,7 @@ class Post:
             self._roster.kill(actor)
 
     def leave(self) -> None:
-        """Its node is no more."""
+        """Retire the post: its node has left."""
         self._end("gone", "its node left the cluster")
 
     def _end(self, state: State, why: str) -> None:
@@ -264,7 +264,7 @@ class Post:
 
 
 async def _within(seconds: float, work: Awaitable[T]) -> T:
-    """What ``work`` comes to in its time; else ``TimeoutError``. Not ``asyncio.wait_for``: that passes over a
-    cancellation that comes in the moment in which the work ends, and the look would go on after its sweep."""
+    """Await ``work``, at most ``seconds``; raises ``TimeoutError``. Not ``asyncio.wait_for``, which swallows a
+    cancellation that arrives just as the work ends: the check would outlive its sweep."""
     async with asyncio.timeout(seconds):
         return await asyncio.ensure_future(work)

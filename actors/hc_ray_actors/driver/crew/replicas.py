@@ -1,4 +1,4 @@
-"""The engines of a sweep: one set of replicas for each distinct engine, whatever number of roles share it."""
+"""The engines of a sweep: one set of replicas per distinct engine, however many roles share it."""
 
 import asyncio
 import itertools
@@ -17,11 +17,11 @@ from hc_ray_actors.engine_places import located, spawn_engine, takes_slot
 from hc_ray_actors.trials import RoleSetup
 
 WATCH_SECONDS = 10.0
-"""Between two looks at an engine's replicas, where it has several."""
+"""Seconds between two checks of an engine with several replicas."""
 
 
 class Replicas:
-    """Every replica at its post; one that cannot be had rests, as long as there is another."""
+    """A post per replica; one that cannot start rests as long as there is another."""
 
     def __init__(self, plan: Plan, cluster: Cluster, roster: Roster) -> None:
         self._plan, self._cluster, self._roster = plan, cluster, roster
@@ -29,8 +29,8 @@ class Replicas:
         self._endpoints: dict[Post, Endpoint] = {}
 
     async def open(self) -> None:
-        """Start all engines at the same time. Raises what hindered the first replica of an engine of which none came
-        up, and any fault that is no machine's; the other engines are not waited for then."""
+        """Start all engines concurrently. Raises the first replica's fault if none of an engine's replicas comes up,
+        and any fault that is not a machine's, without waiting for the other engines."""
         for engine in self._plan.engines:
             self._posts[engine] = [
                 Post(self._roster, f"engine {engine.label}", f"the engine {engine.label}",
@@ -45,11 +45,11 @@ class Replicas:
         wrong = [fault for fault in faults if not isinstance(fault, InfrastructureError)]
         if wrong or len(faults) == len(posts):
             fault = (wrong or faults)[0]
-            none_free = all(post.node is None for post in posts)  # as where all slots for sandboxes are taken
+            none_free = all(post.node is None for post in posts)  # like a node without free sandbox slots
             raise PlatformError(str(fault)) if none_free else fault
 
     def _make(self, engine: EngineConfig, post: Post) -> object:
-        """Put a replica where the fewest engines of this sweep stand."""
+        """Start a replica on the node with the fewest engines of this sweep."""
         others = [(other.node, own) for own, posts in self._posts.items() for other in posts if other.actor]
         known = None if post.renewed else self._plan.seen(engine, post.number)
         post.node, actor = spawn_engine(self._cluster, located(engine, post.number), others, known)
@@ -62,15 +62,15 @@ class Replicas:
         self._endpoints[post] = await post.actor.start()
 
     async def watch(self) -> None:
-        """What one of several replicas does not answer another one is asked: no trial tells of it."""
+        """Check the replicas of engines that have several: trials switch to another replica and report no failure."""
         while any(len(posts) > 1 for posts in self._posts.values()):
             await asyncio.sleep(WATCH_SECONDS)
             posts = itertools.chain.from_iterable(self._posts.values())
             await asyncio.gather(*(post.check() for post in posts), return_exceptions=True)
 
     def roles(self) -> dict[str, RoleSetup]:
-        """How each model that some config names for a role is reached now, by the digest of model and profile. A
-        replica on a node that will leave is told of only where there is no other: it ends what it has in hand."""
+        """How to reach each model that some config names for a role, by digest of model and profile. A replica on a
+        node that will leave is included only if there is no other; it still finishes its requests."""
         found = {}
         for engine, profile, digest in self._plan.asked:
             posts = self._posts[engine]

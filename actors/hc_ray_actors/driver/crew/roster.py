@@ -1,4 +1,4 @@
-"""The posts of a sweep: who is ready for which kind of work, and what waits while nobody is."""
+"""The posts of a sweep: which are ready for which kind of work, and waiting while none is."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ from hc_ray_actors.driver.crew.posts import Post
 
 
 class Broken(Exception):
-    """Something that every trial needs is gone; what is committed stays, a resume does the rest."""
+    """Something that every trial needs is gone. Committed results stay; a resume does the rest."""
 
 
 class Roster:
-    """All posts, in the order in which they were created."""
+    """All posts, in order of creation."""
 
     def __init__(
         self,
@@ -28,14 +28,13 @@ class Roster:
         patience: float,
         near: bool,
     ) -> None:
-        """``changed`` is called whenever a post changes its state, or is in doubt, or no more. ``patience``: how many
-        seconds an outage may last.
-        ``near``: there is one machine, and no other will come."""
+        """``changed`` is called whenever a post changes its state, becomes doubtful, or ceases to be. ``patience``: the
+        longest outage in seconds. ``near``: there is only one machine, and none will join."""
         self.kill, self._emit, self._on_change = cluster.kill, emit, changed
         self._patience, self._near = patience, near
         self.posts: list[Post] = []
         self.names: dict[str, str] = {}
-        """Node → host name, those of nodes that have left included."""
+        """Node → host name, including nodes that have left."""
         self.draining: set[str] = set()
         """Nodes that will leave soon."""
         self._change = asyncio.Event()
@@ -43,7 +42,7 @@ class Roster:
         self._broken: Broken | None = None
         self._opened = False
         self._last: dict[Post, PostState] = {}
-        """What was told of each post."""
+        """Post → its last reported state."""
         self._background: set[asyncio.Future[Any]] = set()
 
     def of(self, *kinds: str) -> list[Post]:
@@ -53,11 +52,11 @@ class Roster:
         return [post for post in self.of(*kinds) if post.state == "ready"]
 
     def by_node(self, *kinds: str) -> dict[str, Any]:
-        """The actor of each node that works, of the last of these kinds that it has."""
+        """Node → its ready actor; of several kinds, the last."""
         return {post.node: post.actor for kind in kinds for post in self.ready(kind) if post.node}
 
     def sound(self, kind: str) -> list[Post]:
-        """Those of a kind that get new work: ready, not in doubt, on a node that stays; else those that are ready."""
+        """The posts of a kind to give new work: ready, not in doubt, on a node that stays; or else all ready ones."""
         ready = self.ready(kind)
         return [post for post in ready if post.looked_at is None and not self.leaves(post)] or ready
 
@@ -65,7 +64,7 @@ class Roster:
         return post.node in self.draining
 
     def nobody(self, kind: str) -> str:
-        """Why no post of a kind is ready, for a reader."""
+        """Why no post of a kind is ready, for display."""
         posts = [post for post in self.of(kind) if post.why]
         if len(posts) == 1:
             on = "" if self._near or posts[0].node is None else f"{self.name(posts[0].node)}: "
@@ -74,32 +73,32 @@ class Roster:
         for post in posts:
             told.setdefault(post.why, {})[self.name(post.node)] = None
         each = "; ".join(f"{', '.join(nodes)}: {why}" for why, nodes in told.items())
-        return f"no node does the work of {kind} any more: {each}"
+        return f"no node can do the work of {kind} any more: {each}"
 
     def name(self, node: str | None) -> str:
         return self.names.get(node or "", str(node))
 
     def open(self) -> None:
-        """From now on changes of state are told; how the posts stand is told first."""
+        """Report the posts' current states, and from now on every change."""
         self._opened = True
-        for post in sorted(self.posts, key=lambda post: post.name):  # who came up first tells nothing
+        for post in sorted(self.posts, key=lambda post: post.name):  # the order of start-up means nothing
             self._tell(post)
 
     def told(self, post: Post) -> None:
-        """A post has changed."""
+        """Handle a change of a post."""
         if self._opened:
             self._tell(post)
         self.changed()
 
     def changed(self) -> None:
-        """Somebody came, went, or can do more: who waits looks again."""
+        """Wake all waiters: a post came, went, or can do more."""
         self._change.set()
         self._on_change()
 
     def _tell(self, post: Post) -> None:
         node = self.name(post.node) if post.node else ""
         again = [one for one in self.of(post.kind) if one.state != "gone" and self.name(one.node) == node]
-        if post.state == "gone" and again:  # its machine has come back under its name: told is how it is now
+        if post.state == "gone" and again:  # its machine has come back under the same name; report the new post
             self._last.pop(post := again[-1], None)
         told = PostState(
             kind=post.kind, node=node, number=post.number, state=post.state, slots=int(post.units), why=post.why
@@ -109,7 +108,7 @@ class Roster:
             self._emit(told)
 
     def begin(self, work: Awaitable[Any]) -> "asyncio.Future[Any]":
-        """Have something done beside whoever begins it; a fault of it troubles nobody."""
+        """Run ``work`` in the background; its failures are ignored."""
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -117,13 +116,13 @@ class Roster:
         return task
 
     async def close(self) -> None:
-        """Look after nobody any more."""
+        """Cancel all background work."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def look(self, fault: Fault) -> None:
-        """Begin to see to the post that a fault names, else to all; ``mended`` waits for as much of it as is needed."""
+        """Begin to check the post that a fault names, or else all; ``mended`` waits for as much of it as necessary."""
         if self._broken is not None:
             return
         named = [post for post in self.posts if post.name == fault.where]
@@ -137,8 +136,8 @@ class Roster:
         self.begin(struck())
 
     async def mended(self, *kinds: str) -> None:
-        """Wait until somebody is there for every kind of work, or for these: nothing begins during an outage. Raises
-        ``Broken`` where nobody comes back in time: no further trial can succeed, and the sweep stops rather than mark
+        """Wait until every kind of work, or each of ``kinds``, has a ready post: nothing starts during an outage.
+        Raises ``Broken`` if an outage lasts too long: no trial could succeed, so the sweep stops instead of marking
         them all unscored."""
         while doubtful := self._in_doubt():
             await asyncio.wait(doubtful, return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +157,7 @@ class Roster:
         self._lacking_since.clear()
 
     def _in_doubt(self) -> "list[asyncio.Future[None]]":
-        """The looks at a kind of posts of which each that seems ready is being looked at."""
+        """The running checks of kinds whose ready posts are all being checked."""
         for kind in dict.fromkeys(post.kind for post in self.posts):
             looks = [post.looked_at for post in self.ready(kind)]
             if looks and all(looks):
@@ -166,6 +165,6 @@ class Roster:
         return []
 
     def _lacking(self, kinds: Sequence[str]) -> str | None:
-        """A kind of post, of these or of all, of which none is ready."""
+        """A kind of post, of ``kinds`` or of all, that has no ready post."""
         known = dict.fromkeys(post.kind for post in self.posts if post.state != "starting")
         return next((kind for kind in kinds or known if not self.ready(kind)), None)

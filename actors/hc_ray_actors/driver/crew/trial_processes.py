@@ -1,4 +1,4 @@
-"""The processes in which a sweep's trials run, and what they are told of engines and nodes."""
+"""The processes that run a sweep's trials, and keep up to date on engines and nodes."""
 
 import asyncio
 import contextlib
@@ -24,16 +24,16 @@ from hc_ray_actors.trials import Step, Trials
 
 KIND = "trials"
 MOST = 8
-"""Processes of trials, at most."""
+"""The most trial processes."""
 AWAY_SECONDS = 0.5
-"""Between two attempts to hear a process that has died: another takes its place."""
+"""Seconds between two attempts to reach a dead process, until another takes its place."""
 CLOSING_SECONDS = 10.0
-"""How long a process that was stopped is waited for, for its last events."""
+"""Seconds to wait for the last events of a stopped process."""
 
 
 class TrialProcesses:
-    """Several where the cores and the replicas are many: each has replicas of its own, so that no two count the same
-    slots. None where no agent asks a model."""
+    """Several if there are many cores and replicas: each has its own replicas, so that no two count the same slots.
+    Zero if no agent uses a model."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class TrialProcesses:
         self._replicas, self._images, self._emit = replicas, images, emit
         self.posts: list[Post] = []
         self._waiting: dict[str, tuple[Post, Any, asyncio.Future[Step]]] = {}
-        """Trial → where it runs, the actor there, and its next step, which somebody waits for."""
+        """Trial → its post, the actor there, and the next step, which somebody awaits."""
         self._listening: list[asyncio.Task[None]] = []
         self._closing = False
         self._numbers = itertools.count()
         self._names: dict[Post, str] = {}
-        """How the handles of its sandboxes begin; one that takes another's place has a name of its own."""
+        """Prefix of a process's sandbox handles; a replacement has another one."""
         self._telling: asyncio.Future[None] | None = None
         self._untold = False
 
     async def step(self, key: TrialKey, begin: Callable[[Any], Awaitable[None]]) -> Step:
-        """What a trial comes to next once ``begin`` has made its process go on with it. Always the same process runs
-        the trials of a task, since they share suites. Raises ``ActorError`` where it dies."""
+        """The next step of a trial after ``begin`` has started or resumed it. A task's trials always run in the same
+        process, since they share suites. Raises ``ActorError`` if it dies."""
         post = self.posts[int(key.task_digest[:8], 16) % len(self.posts)]
         while (look := post.looked_at) is not None:
-            await asyncio.wait([look])  # another may stand there by now, and know of no engine and no node yet
+            await asyncio.wait([look])  # a replacement may not yet know any engine or node
         step: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
         self._waiting[key.name] = post, post.actor, step
         try:
@@ -74,7 +74,7 @@ class TrialProcesses:
     async def _listen(self, post: Post) -> None:
         while not self._closing:
             actor = post.actor
-            self._lose(post, ActorError(f"{post.what} died"), but=actor)  # one that came and went unheard
+            self._lose(post, ActorError(f"{post.what} died"), but=actor)  # predecessors that died unnoticed
             try:
                 for told in await post.heard(lambda actor: actor.told()):
                     self._hear(told)
@@ -83,11 +83,11 @@ class TrialProcesses:
                 await asyncio.sleep(AWAY_SECONDS)
 
     def _lose(self, post: Post, fault: Exception, *, but: Any) -> None:
-        """The actors that stood at a post, all ``but`` one, tell nothing more."""
+        """Fail the pending steps of a post's former actors, all ``but`` one."""
         for where, runs, step in self._waiting.values():
             if where is post and runs is not but and not step.done():
                 step.set_exception(fault)
-                step.exception()  # asked for: who is still about to begin raises what that meets
+                step.exception()  # mark it as retrieved: a caller still in ``begin`` raises its own failure
 
     def _hear(self, told: Event | Step) -> None:
         if not isinstance(told, Step):
@@ -98,7 +98,7 @@ class TrialProcesses:
     async def open(self) -> None:
         replicas = max(engine.replicas for engine in self._plan.engines)
         count = max(1, min(replicas, (os.cpu_count() or 2) // 2, MOST))
-        # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
+        # On the driver's node, which has the scripts and skills of the plan, and the sweep directory.
         self.posts = [
             Post(self._roster, KIND, "the trials' process", partial(self._make, count), self._begin,
                  node=self._cluster.here, number=number)
@@ -112,7 +112,7 @@ class TrialProcesses:
         return self._cluster.spawn(Trials, name, absolute(self._plan.out), (post.number, count), node=post.node)
 
     async def _begin(self, post: Post) -> None:
-        if post.renewed:  # nobody else could close what the one before left open
+        if post.renewed:  # close what its predecessor left open
             names = sorted(self._names.values())
             stations = self._roster.ready(SANDBOX)
             await asyncio.gather(*(one.actor.clear(names) for one in stations), return_exceptions=True)
@@ -127,7 +127,7 @@ class TrialProcesses:
         }
 
     def tell(self) -> None:
-        """Something has changed: have the trials told of it."""
+        """Inform the trials of a change, in the background."""
         self._untold = True
         if self._telling is None or self._telling.done():
             self._telling = self._roster.begin(self._tell())
@@ -135,25 +135,25 @@ class TrialProcesses:
     async def _tell(self) -> None:
         while self._untold:
             self._untold = False
-            await asyncio.sleep(0)  # several changes at once are one
+            await asyncio.sleep(0)  # coalesce simultaneous changes
             for post in self.posts:
                 if post.state == "ready":
-                    with contextlib.suppress(InfrastructureError):  # it is dead itself, and its next will know
+                    with contextlib.suppress(InfrastructureError):  # the process is dead; its replacement will know
                         await post.actor.arrange(self._replicas.roles(), self._stations())
 
     async def told(self) -> None:
-        """Wait until the trials know of every change so far."""
+        """Wait until the trials know every change so far."""
         if self._telling is not None:
             await asyncio.shield(self._telling)
 
     async def stop(self) -> None:
-        """Cancel every trial, and hear their last events."""
+        """Cancel every trial, and collect their last events."""
         self._closing = True
         for post in self.posts:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(post.actor.stop(), 15)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_SECONDS):  # a call under way has taken events already
+            async with asyncio.timeout(CLOSING_SECONDS):  # a pending call may already hold events
                 await asyncio.gather(*self._listening, return_exceptions=True)
         for post in self.posts:
             with contextlib.suppress(Exception):
