@@ -21,7 +21,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.engine_places import located
 from hc_ray_actors.role_models import role_model
 from tests.fakes.launched import COMMAND, listed
-from tests.fakes.processes import alive, family, wait
+from tests.fakes.processes import alive, family, program, wait
 
 FAKE = COMMAND.split()[1]
 KEY = "of-this-sweep-alone"
@@ -30,13 +30,6 @@ KEY = "of-this-sweep-alone"
 def started(folder, command=COMMAND, *, key=None, **settings):
     config = EngineConfig(command=command, model="m", context_tokens=4096, **{"start_sec": 30, **settings})
     return launched(config, "/weights/m", host="127.0.0.2", key=key, folder=folder)
-
-
-def program(folder, name):
-    path = folder / name
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 PRESETS = {
@@ -53,7 +46,8 @@ def test_a_known_server_gets_its_options_before_the_users_own_and_its_key_on_no_
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONPATH", "/of/another/python")
     monkeypatch.setenv("MY_SECRET_TOKEN", "s" * 20)
-    command = f"env OMP_NUM_THREADS=3 {program(tmp_path, name)} --own 'a {{b}}'"
+    server = program(tmp_path / name, f'exec {sys.executable} {FAKE} "$@"')
+    command = f"env OMP_NUM_THREADS=3 {server} --own 'a {{b}}'"
     one = started(tmp_path, command, key=KEY, gpus=2, parallel=4)
     try:
         url = one.start()
@@ -165,8 +159,7 @@ def test_of_a_log_the_line_that_names_the_cause_is_told(log, says):
     assert told(log) == says
 
 
-async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(home, monkeypatch):
     monkeypatch.setattr(engine, "derived_key", lambda name: KEY)
     monkeypatch.setattr(engine, "own_address", lambda: "127.0.0.2")
     config, profile, digest = role_model(EngineConfig(command=COMMAND, model="m", context_tokens=4096))

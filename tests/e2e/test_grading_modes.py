@@ -238,10 +238,7 @@ FOR_A_MOMENT = (
 async def test_what_programs_read_or_load_by_themselves_may_not_change_for_a_moment(places, ground, image, path, seen):
     test_sh = f"{WAITS}perl -e 1; echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=f"FROM {image}\nWORKDIR /app\n", tests={"test.sh": test_sh})
-    sandbox = await places[0].create(task, "changes")
-    await sandbox.exec(["bash", "-c", FOR_A_MOMENT.replace("FILE", path)], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, FOR_A_MOMENT.replace("FILE", path))
     assert verdict.cause == ("tampered" if seen else "passed"), verdict
     assert all(path.startswith(one) for one in verdict.tampered)
 
