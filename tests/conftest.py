@@ -2,9 +2,10 @@
 
 import functools
 import gc
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI needs a Docker daemon, run scripts/ci-setup as root: {reason}", pytrace=False)
     pytest.skip(f"no Docker daemon answers ({reason}); as root scripts/ci-setup gives this machine one")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``HC_RAY_HOME``, a folder that is not there yet."""
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def hc_ray(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """The command line in this process: what it prints, as data with ``--json``; where another exit ``code`` than 0 is
+    due, what it says on standard error."""
+
+    def call(*words: object, code: int = 0) -> Any:
+        from hc_ray.cli.app import run
+
+        capsys.readouterr()
+        ended, said = run([str(word) for word in words]), capsys.readouterr()
+        assert ended == code, said.err
+        return json.loads(said.out) if "--json" in words else said.err if code else said.out
+
+    return call

@@ -47,14 +47,14 @@ def _key(config: EngineConfig, key_name: str | None) -> str | None:
 
 def _client(config: EngineConfig, url: str, name: str, key: str | None, **more: Any) -> Any:
     """A client for the server at a URL. Raises ``UserError`` if the config lacks what that kind of server needs."""
+    if config.remote and config.api_key_env and key is None:
+        raise ConfigError(
+            f"{config.api_key_env} is not set: export your API key in it, or name another variable (--api-key-env)"
+        )
     if config.kind == "anthropic":
-        if key is None:
-            raise ConfigError(
-                f"{config.api_key_env} is not set: export your API key in it, or name another variable (--api-key-env)"
-            )
         from hc_ray.engines.anthropic_messages import AnthropicModel
 
-        return AnthropicModel(url, name, api_key=key, **more)
+        return AnthropicModel(url, name, api_key=key or "", **more)
     from hc_ray.engines.http import HttpModel
 
     return HttpModel(url, name, api_key=key, ours=not config.remote, **more)

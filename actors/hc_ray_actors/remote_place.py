@@ -12,10 +12,13 @@ from hc_ray.domain.errors import HcRayError, SandboxError
 from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
-from hc_ray_actors.asking.activity import TrialActivity
+from hc_ray_actors.asking.activity import Operation, TrialActivity
 from hc_ray_actors.cluster import SANDBOX
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 5.0
+"""How often a trial asks whether what it has asked for still waits for a slot."""
 
 
 class Forked(NamedTuple):
@@ -59,21 +62,35 @@ class RemotePlace:
         own._activity = activity
         return own
 
-    async def during(self, actor: Any, call: Awaitable[T]) -> T:
-        """Await a call to an actor; its faults name its post. Of a command's or fork's time, only the last part, as
-        reported by the actor, counts as work; before that it waited for a slot."""
+    async def during(self, actor: Any, handle: str, call: Awaitable[T]) -> T:
+        """Await a call to an actor about a sandbox; its faults name its post. Of the time of a command or of a fork's
+        commands, only the last part, as reported by the actor, counts as work; before that it waited for a slot."""
         try:
             if self._activity is None:
                 return await call
             with self._activity.at("sandbox") as operation:
                 operation.started = operation.began
-                answer = await call
+                looking = asyncio.ensure_future(self._look(actor, handle, operation, self._activity.now))
+                looking.add_done_callback(lambda done: done.cancelled() or done.exception())  # the call tells the fault
+                try:
+                    answer = await call
+                finally:
+                    looking.cancel()
                 if isinstance(answer, ExecResult | Forked):
                     operation.started = max(operation.began, self._activity.now() - answer.seconds)
                 return answer
         except HcRayError as fault:
             fault.where = fault.where or f"{SANDBOX}@{self.node(actor)}"
             raise
+
+    @staticmethod
+    async def _look(actor: Any, handle: str, operation: Operation, now: Callable[[], float]) -> None:
+        """Mark an operation that is under way as waiting or at work: its wait would else count until the answer comes,
+        and end a trial of which less time is left."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            waits = await actor.waits(handle)
+            operation.started = None if waits else operation.started or now()
 
     def arrange(self, stations: Mapping[str, Station]) -> None:
         """Replace the nodes. Sandboxes on nodes that left no longer answer."""
@@ -101,7 +118,7 @@ class RemotePlace:
         handle = f"{self._id}-{next(self._numbers)}"
         self.opened[handle] = actor
         try:
-            return handle, await self.during(actor, start(handle))
+            return handle, await self.during(actor, handle, start(handle))
         except BaseException:
             self.close_soon(actor, handle)
             raise
@@ -151,7 +168,8 @@ class RemoteSandbox:
         return found
 
     async def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return await self._place.during(self._actor, self._actor.call(self._handle, method, *arguments, **options))
+        call = self._actor.call(self._handle, method, *arguments, **options)
+        return await self._place.during(self._actor, self._handle, call)
 
     async def fork(self, name: str) -> Sandbox:
         actor, parent = self._actor, self._handle

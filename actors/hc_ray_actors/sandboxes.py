@@ -7,7 +7,7 @@ import socket
 import tarfile
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ class Sandboxes(SandboxActor):
         super().__init__(backend, public_root, int(slots or laptop_slots()[SANDBOX]))
         self._open: dict[str, Sandbox] = {}
         self._making: dict[str, asyncio.Event] = {}
+        self._waiting: set[str] = set()
+        """Sandboxes with a command that waits for a slot."""
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """The public tasks that this node lacks."""
@@ -89,7 +91,7 @@ class Sandboxes(SandboxActor):
         try:
             for step in steps:
                 asked = time.monotonic()
-                async with self._slots.one() if isinstance(step, Exec) else contextlib.nullcontext():
+                async with self._slot(handle) if isinstance(step, Exec) else contextlib.nullcontext():
                     waited += time.monotonic() - asked
                     answer = await step.on(self._find(handle))
             return Forked(answer, time.monotonic() - began - waited)
@@ -107,8 +109,23 @@ class Sandboxes(SandboxActor):
 
     async def call(self, handle: str, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of ``ports.Sandbox``; commands wait for a slot."""
-        async with self._slots.one() if method == "exec" else contextlib.nullcontext():
+        async with self._slot(handle) if method == "exec" else contextlib.nullcontext():
             return await getattr(self._find(handle), method)(*arguments, **options)
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, handle: str) -> AsyncIterator[None]:
+        """A slot for a command in a sandbox."""
+        async with contextlib.AsyncExitStack() as held:
+            self._waiting.add(handle)
+            try:
+                await held.enter_async_context(self._slots.one())
+            finally:
+                self._waiting.discard(handle)
+            yield
+
+    async def waits(self, handle: str) -> bool:
+        """Whether a command in a sandbox waits for a slot."""
+        return handle in self._waiting
 
     async def hand_over(self, handle: str) -> str:
         """Hand a live sandbox to this node's verifier; it can no longer be reached through this actor."""

@@ -14,13 +14,14 @@ from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.outputs import REFERENCE as REFERENCE
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
-from hc_ray.blind.grading.verdict import Verdict
+from hc_ray.blind.grading.verdict import Verdict, excused
 from hc_ray.blind.grading.verify import Terms
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
 from hc_ray.blind.sealing.folders import new_task as new_task
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
+from hc_ray.blind.sealing.kept import keep_value
 from hc_ray.blind.sealing.split import Split as Split
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
@@ -89,10 +90,13 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
         await asyncio.to_thread(lay)
 
-    async def grade(self, task: Task, submission: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
-        """Grade a submission. ``None`` grades the untouched environment, or with ``solve`` the task's own solution, run
-        in the grading sandbox (shared grading). ``keep_output`` keeps the verifier's output, sealed (dev only). Raises
-        ``VerifierError`` if no verdict could be obtained."""
+    async def grade(
+        self, task: Task, submission: Submission | None, keep_output: bool, reference: bool = False
+    ) -> Verdict:
+        """Grade a submission. ``None`` grades the untouched environment, or with ``reference`` the task's own solution,
+        run in the grading sandbox (shared grading). ``keep_output`` keeps the verifier's output, sealed (dev only).
+        Raises ``VerifierError`` if no verdict could be obtained."""
+        solve = reference and submission is None
         handed_in = submission.digest if submission else REFERENCE if solve else None
         output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
         terms: Terms = {**self._terms(task), "keep_output": output, "keep_solution": self._printed(task, keep_output)}
@@ -100,8 +104,15 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         spared = (await self.control(task)).restless if handed_over else None
         async with self._slot(task):
             if task.grading != "shared":
-                return await grade_fresh(task, submission, **terms)
-            return await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
+                verdict = await grade_fresh(task, submission, **terms)
+            else:
+                verdict = await grade_shared(task, submission, spared=spared, solve=solve, careful=handed_over, **terms)
+        if verdict.failing:
+            verdict = excused(verdict, None if reference else await self.control(task))
+            verdict = verdict.model_copy(update={"failing": ()})
+            if output is not None:
+                await asyncio.to_thread(keep_value, output.with_suffix(".json"), verdict)
+        return verdict
 
     def _terms(self, task: Task) -> Terms:
         expected = self._expected.get(task.digest)
@@ -128,7 +139,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
-            verdict = await _oracle.control(task, cache=self._sealed / "controls", **self._terms(task))
+            verdict = await _oracle.control(task, **self._terms(task))
         if verdict.passed is False:  # do not cache a fail, so that the next call tries again
             self._controls.forget(task.digest)
         return verdict

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -32,6 +33,8 @@ _MACHINE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, 
             errno.EAGAIN, errno.ENOMEM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOLCK, errno.ENAMETOOLONG,
             errno.ELOOP, errno.EIO}  # fmt: skip
 """Errors of the machine or of a path that the user named, rather than bugs in hc-ray."""
+_EMPTY = re.compile(r"(--[\w-]+=)?\s*")
+_UNSET = "is empty, as when a shell variable is not set: give a value, or leave it out"
 _RENAME = "is not valid UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8"
 
 
@@ -116,6 +119,10 @@ def run(arguments: Sequence[str]) -> int:
         command = typer.main.get_command(app)
         if name := next(filter(_is_not_utf8, arguments), None):
             raise UserError(f"{name!r} {_RENAME}")
+        for before, argument in zip(("", *arguments), arguments, strict=False):
+            if _EMPTY.fullmatch(argument):
+                named = argument.rstrip(" =") or (before if before.startswith("-") else "an argument")
+                raise UserError(f"{named} {_UNSET}")
         # `--debug` may also follow the verb. No verb declares it, so remove it before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
@@ -153,6 +160,8 @@ def _fault(error: Exception) -> int:
         return _end(2, str(error))
     if isinstance(error, FileNotFoundError) and not _cwd_exists():
         return _end(1, "the current directory no longer exists: change to another one")
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # pathlib's, for --install-completion
+        return _end(1, "this user has no home folder: set HOME to a folder that you can write to")
     if isinstance(error, UnicodeEncodeError) and _cwd_exists() and _is_not_utf8(here := str(Path.cwd())):
         return _end(2, f"{here!r}, the current directory, {_RENAME}")
     if isinstance(error, OSError) and error.errno in _MACHINE:

@@ -48,6 +48,8 @@ def setting(text: str) -> Flag:
         raise ConfigError(f"{SET} {text}: expected KEY=VALUE, for example {SET} solver.samples=8")
     if not is_known(key):
         raise ConfigError(f"{SET}: {unknown_key(key)}")
+    if not value.strip():  # as of a shell's variable that is not set
+        raise ConfigError(f"{SET} {key}: there is no value; write null for none, or \"{key}=''\" for an empty text")
     try:
         return Flag(SET, key, yaml.safe_load(value))
     except _UNREADABLE as error:
@@ -232,7 +234,11 @@ def _words(problem: Mapping[str, Any]) -> str:
         near = difflib.get_close_matches(str(value), names, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{dotted(loc)}: {got} is not allowed{hint}; allowed: {', '.join(names)}"
-    wanted = {"model_type": "it should be a mapping of fields", "tuple_type": "it should be a list"}
+    wanted = {
+        "model_type": "it should be a mapping of fields",
+        "tuple_type": "it should be a list",
+        "string_too_short": "it must not be empty",
+    }
     message = wanted.get(problem["type"]) or str(problem["msg"]).replace("Input should", "it should")
     return f"{dotted(loc)}: {got} is not allowed: {message}"
 

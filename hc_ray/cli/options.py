@@ -127,7 +127,8 @@ def _word(name: str) -> str:
     return name.strip("-").replace("-", "_")
 
 
-_OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", "split", "configs", "grid"}
+_OF_RUN = {"agents", "seeds", "first_seed", "dataset", "include", "exclude", "tags", "limit", "split", "configs",
+           "grid"}  # fmt: skip
 """Fields that ``run`` sets itself."""
 
 
@@ -188,9 +189,8 @@ def _only_model(config: "SweepConfig") -> str:
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    raise ConfigError(
-        f"--model: {url} " + (f"serves {len(names)} models; name one: {shown}" if names else "lists no model")
-    )
+    lists = f"serves {len(names)} models; name one: {shown}" if names else "lists no model; name the one that it serves"
+    raise ConfigError(f"--model: {url} {lists}")
 
 
 def answer(as_json: bool, found: Any, *told: str | Section) -> None:

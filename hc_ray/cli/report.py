@@ -99,7 +99,7 @@ def status(out: Out, as_json: Json = False) -> None:
     from hc_ray.reports.status import status_of
 
     found = status_of(sweep_store(out))
-    print_json(found) if as_json else tell_status(found)
+    print_json(found) if as_json else tell_status(found, out)
 
 
 def export_harbor(

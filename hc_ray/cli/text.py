@@ -177,11 +177,11 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
         say(f"For details: hc-ray show {place}", style="dim")
 
 
-def tell_status(found: Mapping[str, Any]) -> None:
+def tell_status(found: Mapping[str, Any], out: str) -> None:
     planned = "" if found["planned"] is None else f" of {found['planned']}"
     owner = {
         "running": "running", "ended": "not running", None: "never started",
-        "gone": "its process died; to continue: hc-ray sweep --resume -o OUT",
+        "gone": f"its process died; to continue: hc-ray sweep --resume -o {quote(out)}",
     }[found["owner"]]  # fmt: skip
     say(f"{found['done']}{planned} trials done; {owner}")
     if found["owner"] == "running":

@@ -191,7 +191,7 @@ class SweepConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    dataset: str = "starter"
+    dataset: str = Field("starter", min_length=1)
     """A folder of tasks, or the name of a shipped dataset."""
     split: Literal["dev", "holdout", "all"] = "dev"
     """Part of the dataset to run. A model runs on holdout tasks only under an explicit ``split: holdout``; ``all`` is
@@ -207,7 +207,9 @@ class SweepConfig(BaseModel):
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
     """Agents that attempt every task; ``module:Class`` names your own (docs/python.md)."""
     seeds: int = Field(1, ge=1, le=10_000)
-    """Trials per task, agent and config, with seeds 0 to n − 1."""
+    """Trials per task, agent and config, each with a seed of its own."""
+    first_seed: int = Field(0, ge=0)
+    """The first of these seeds; the others follow it."""
     configs: tuple[dict[str, Any], ...] = ()
     """Named configs to compare: each a ``name`` and the settings below ``solver``, ``budget``, ``engine`` or ``roles``
     in which it differs from the file's own, such as ``{name: wide, solver.samples: 8}``."""
@@ -241,9 +243,9 @@ class SweepConfig(BaseModel):
     """Trials to run at the same time; None: as many as the engine and the sandboxes can use."""
     sandbox_slots: int | None = Field(None, ge=1)
     """Maximum number of busy sandboxes per node; None: one per core, minus one core if an engine shares the node."""
-    out: str | None = None
+    out: str | None = Field(None, min_length=1)
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
-    mlflow_uri: str | None = None
+    mlflow_uri: str | None = Field(None, min_length=1)
     """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""
 
     @field_validator("configs", mode="before")

@@ -38,12 +38,12 @@ class EngineConfig(Value):
     """``embedded``: xllamacpp on this machine; ``openai``: any running OpenAI-compatible server; ``server``: one that
     hc-ray starts with ``command``; ``anthropic``: Claude by the Messages API; ``scripted``: a Python function that
     answers prompts."""
-    model: str = "smollm2-135m-instruct"
+    model: str = Field("smollm2-135m-instruct", min_length=1)
     """A catalogue name, the path of a GGUF file, or the server's name for the model."""
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
     """For ``embedded``: SHA-256 that the weights must have on every node; None: that of the planning machine's
     weights."""
-    base_url: str | None = None
+    base_url: str | None = Field(None, min_length=1)
     """For ``openai``: the server's URL, up to and including ``/v1``; for ``anthropic``: None is Anthropic's own."""
     base_urls: tuple[str, ...] = ()
     """For ``openai``: instead of ``base_url``, the URLs of several servers of the same model, one per replica."""
@@ -59,7 +59,7 @@ class EngineConfig(Value):
     """For ``server``: seconds until it must be ready."""
     api_key_env: str | None = None
     """For ``openai`` and ``anthropic``: name of the environment variable that holds the API key."""
-    script: str | None = None
+    script: str | None = Field(None, min_length=1)
     """For ``scripted``: ``module:function`` with the signature ``(prompt) -> str``."""
     request_sec: float | None = Field(None, gt=0)
     """Time limit in seconds of one request, including its retries; None: from the speed that ``hc-ray engine bench``

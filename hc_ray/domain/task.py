@@ -40,6 +40,8 @@ class Environment(Value):
     that only the image knows."""
     run_steps: tuple[str, ...] = ()
     """RUN lines; a backend that cannot build images refuses tasks that have any."""
+    volumes: tuple[str, ...] = ()
+    """Paths that the Dockerfile's VOLUME lines name; Docker leaves them out of a container's copies."""
     compose: bool = False
     """Whether there is a compose file."""
     cpus: float | None = None

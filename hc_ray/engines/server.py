@@ -63,6 +63,8 @@ class ServerProcess:
         self._log_path, self._start_seconds, self._patience = log_path, start_seconds, patience
         self._host, self._port, self._key = host, port, key
         self._process: subprocess.Popen[bytes] | None = None
+        self._wanted = False
+        """Until ``stop``, which may come while another thread starts it."""
         self.base_url: str | None = None
         """The server's URL up to and including ``/v1``; None before ``start``."""
 
@@ -78,7 +80,8 @@ class ServerProcess:
         telling line of the server's log."""
         if self.base_url and self.alive():
             return self.base_url
-        self.stop()
+        self._end()
+        self._wanted = True
         program = program_of(self._command)
         if shutil.which(program, path=self._environment.get("PATH")) is None:
             raise ConfigError(f"{self._what}: no program {program} on {socket.gethostname()}; give its full path")
@@ -89,8 +92,8 @@ class ServerProcess:
             try:
                 return self._start(port, until)
             except BaseException as fault:
-                self.stop()
-                if self._port or not isinstance(fault, EngineError) or is_free(self._host, port):
+                self._end()
+                if self._port or not self._wanted or not isinstance(fault, EngineError) or is_free(self._host, port):
                     raise
                 last = fault
         raise EngineError(f"{self._what}: other programs took all {PORT_ATTEMPTS} ports that were tried; {last}")
@@ -109,7 +112,7 @@ class ServerProcess:
             )  # fmt: skip
         url = f"http://[{self._host}]:{port}" if ":" in self._host else f"http://{self._host}:{port}"
         while not _healthy(url, self._key, timeout=5.0):
-            if self.pid is None:
+            if self.pid is None or not self._wanted:
                 raise self._fault(self._log())
             if time.monotonic() > until:
                 limit = f"{self._what} was not ready within {self._start_seconds:g} s"
@@ -141,7 +144,11 @@ class ServerProcess:
             self._process.wait()
 
     def stop(self) -> None:
-        """End the server and everything in its process group. Idempotent."""
+        """End the server and everything in its process group, and a start that is under way. Idempotent."""
+        self._wanted = False
+        self._end()
+
+    def _end(self) -> None:
         process, self._process, self.base_url = self._process, None, None
         if process is None:
             return

@@ -33,7 +33,7 @@ def data_root() -> Path:
 
 def refusal(fault: OSError) -> str:
     """What this machine refused; the remedy on a second line where it concerns ``data_root()``."""
-    name, why, root = fault.filename, fault.strerror, data_root()
+    name, why, root = fault.filename2 or fault.filename, fault.strerror, data_root()
     if isinstance(fault, shutil.Error) and isinstance(fault.args[0], list):  # of a whole tree: the first of its files
         _, name, why = fault.args[0][0]
     said = f"{name}: {why}" if isinstance(name, str) else str(fault)

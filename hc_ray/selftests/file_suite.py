@@ -3,6 +3,7 @@ gate with an independent second reading, which drops checks that a sentence of t
 
 import re
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
@@ -30,6 +31,10 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """The most files of the environment in a tester's prompt, and the most characters of each and of all."""
 _WHOLE = 1.2
 """A file up to this many times longer than its room is shown whole, since its end is worth more."""
+_ALIKE, _RUN = 5, 4
+"""Of lines that differ only in numbers, this many are shown; of more in a row, only their count."""
+_NUMBER = re.compile(r"[\w+/=-]{40,}|\d+")
+"""A number, or its like in another encoding, as in keys and certificates."""
 _READABLE = re.compile(rb"[\t -~]{6,}")
 _CONTROLS = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
 """Control characters that do not occur in text; without white space, backspaces and terminals' escapes."""
@@ -147,14 +152,19 @@ def heads(files: Mapping[str, bytes]) -> str:
     """The heads of files, cut so that all can be shown. For binary files, shows readable parts like ``strings``, so
     that a database reveals its tables."""
     texts: dict[str, str] = {}
+    first: dict[bytes, str] = {}
     for path, data in files.items():
-        if not _CONTROLS.search(data):
+        if data and first.setdefault(data, path) != path:
+            texts[path] = f"(the same as {first[data]})"
+        elif not _CONTROLS.search(data):
             try:
                 texts[path] = getincrementaldecoder("utf-8")().decode(data)  # it may be cut within a character
             except UnicodeDecodeError:
                 texts[f"{path} (no UTF-8; shown as ISO 8859-1)"] = data.decode("latin-1")
         else:
             texts[f"{path} (no text; what can be read in it)"] = b"\n".join(_READABLE.findall(data)).decode()
+    seen: Counter[str] = Counter()
+    texts = {name: _without_rows(text, seen) for name, text in texts.items()}
     left, parts = _ALL_HEADS, {}
     shortest = sorted(filter(texts.get, texts), key=lambda name: len(texts[name]))
     for count, name in zip(range(len(shortest), 0, -1), shortest, strict=True):  # long files get what short ones leave
@@ -165,3 +175,20 @@ def heads(files: Mapping[str, bytes]) -> str:
     return (
         "\n\n".join(["Its files, long ones cut:", *(parts[name] for name in texts if name in parts)]) if parts else ""
     )
+
+
+def _without_rows(text: str, seen: Counter[str]) -> str:
+    """A text without rows of data that tell no more of its form, which would take the room of other files. ``seen``:
+    how often each form of a line was seen in files before it."""
+    kept: list[str] = []
+    rows: list[str] = []
+    for number, line in enumerate([*text.splitlines(keepends=True), ""]):
+        form = _NUMBER.sub("0", line)
+        seen[form] += 1
+        if number > 1 and form != line and seen[form] > _ALIKE:
+            rows.append(line)
+            continue
+        kept += [f"[… {len(rows)} lines like others]\n"] if len(rows) >= _RUN else rows
+        rows = []
+        kept.append(line)
+    return "".join(kept)

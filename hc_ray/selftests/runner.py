@@ -80,7 +80,7 @@ DRIVEN = {"subject", "input", "stdin", "expectation"}
 
 def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
     """All runs of every test, in the tests' order, with at least one cell each: a test missing from the report is an
-    ``error``, since the driver was stopped before it. Skips lines that are not the driver's."""
+    ``error``, since the driver was stopped before it or did not begin it. Skips lines that are not the driver's."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:

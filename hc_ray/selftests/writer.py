@@ -20,7 +20,7 @@ from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Require
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
 from hc_ray.selftests.coverage import quoted_in
-from hc_ray.selftests.runner import SuiteRuns
+from hc_ray.selftests.runner import STOPPED, SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.markdown import block_sentences, blocks, titles
 from hc_ray.spec.spec import Spec
@@ -172,7 +172,9 @@ class Writer(ABC):
     def _on_untouched(self, test: SelfTest, cells: Sequence[Cell]) -> SelfTest | None:
         """Judge a test by three runs on the untouched environment; None if it is dropped."""
         check = test.subject.kind == "check"
-        if len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
+        if cells[0] == STOPPED:
+            self.reasons[test.id] = "was not run here: others ran out of time"
+        elif len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
             self.reasons[test.id] = "unstable: it answered differently in repeated runs"
         elif cells[0].outcome == "skipped":
             self.reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"

@@ -78,8 +78,8 @@ class MlflowTracker:
             with self._alone():
                 return self._tell(MlflowClient(tracking_uri=self._uri), story, status, store)
         except (MlflowException, SQLAlchemyError, OSError) as error:
-            said = str(error).splitlines()[0].partition(" with exception ")[0]  # what follows names sockets
-            raise StoreError(f"MLflow at {self._uri}: {said}") from error
+            said, cut, _ = str(error).splitlines()[0].partition(" with exception ")  # what follows names sockets
+            raise StoreError(f"MLflow at {self._uri}: {said}{f': {_first_of(error)}' if cut else ''}") from error
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -137,6 +137,13 @@ class MlflowTracker:
         if found.lifecycle_stage == "deleted":
             client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """What went wrong first: of a server that is gone MLflow's own words are a chain of pools and retries."""
+    while earlier := error.__cause__ or error.__context__:
+        error = earlier
+    return error
 
 
 def _copy(database: Path, to: Path) -> None:

@@ -41,6 +41,8 @@ class Stage(Value):
     copies: tuple[Copy, ...] = ()
     run_steps: tuple[str, ...] = ()
     """Steps that need a builder: RUN lines, copies from other stages, downloads, archives to unpack."""
+    volumes: tuple[str, ...] = ()
+    """Paths that VOLUME names."""
     user: str | None = None
 
 
@@ -99,6 +101,8 @@ class _Reader:
             self.say(workdir=posixpath.join("/", self.path(" ".join(words(self.expanded(instruction.rest))))))
         elif word == "USER":
             self.say(user=self.expanded(instruction.rest).strip() or None)
+        elif word == "VOLUME":
+            self.say(volumes=(*self.stages[-1].volumes, *self.arguments(instruction.rest)))
         elif word in ("COPY", "ADD") and not instruction.heredoc:
             self.copy(instruction)
 

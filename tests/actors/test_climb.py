@@ -130,8 +130,7 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     assert champion.sandbox == "auto", "as it was given, whatever this machine had"
 
 
-def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what_it_can_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+def test_the_meta_reasoners_server_is_asked_one_question_where_its_plan_saw_what_it_can_do(home):
     with EngineServer(echo_request) as server:
         engine, looked = EngineConfig(kind="openai", base_url=server.base_url, model="fake"), {}
         role_models(SweepConfig(engine=engine), looked)

@@ -28,12 +28,6 @@ REFUSAL = (
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
 def listener():
     """A port that says what it was given to say to whoever comes, and nothing by itself."""
     answers, held = [], []

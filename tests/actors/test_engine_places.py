@@ -118,8 +118,7 @@ def test_an_engine_that_no_node_of_the_cluster_can_hold_is_refused_where_the_swe
         assert prepare(config, resume=True, cluster=Cluster()).done == 3, "where nothing is left to run, none is needed"
 
 
-def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(home, monkeypatch):
     token = token_file()
     key = derived_key("engine 1")
     assert key != derived_key("engine 2") and token.read_text() not in key

@@ -216,6 +216,24 @@ def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, mo
     assert Lease(store).epoch == 2
 
 
+def test_who_came_while_a_dead_owner_was_listened_for_keeps_the_directory_whatever_its_clock_says(
+    tmp_path, monkeypatch
+):
+    store = _dead_lease(tmp_path / "out")
+    held = json.loads(store.read(LEASE)) | {"machine": "elsewhere:1", "renewed_at": 0}
+    store.write(LEASE, json.dumps(held).encode())
+
+    def comes(*_):
+        late = json.dumps(held | {"epoch": 2, "machine": "a third:1", "renewed_at": time.time() - 3600}).encode()
+        assert store.claim("epochs/000002", late)
+        store.write(LEASE, late)
+        return False
+
+    monkeypatch.setattr("hc_ray_actors.driver.journal.heard", comes)
+    with pytest.raises(OutputError, match="is running this sweep"):
+        Lease(store)
+
+
 def test_events_are_read_back_in_their_order_and_a_later_start_writes_segments_of_its_own(tmp_path):
     store, segments = _store(tmp_path), [0]
     for seeds in (range(1203), range(1203, 1204)):

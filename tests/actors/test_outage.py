@@ -17,6 +17,8 @@ from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken, Roster
 from hc_ray_actors.driver.nodes import SeenNode
+from hc_ray_actors.driver.plan import prepare
+from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.jobs import single
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 from tests.fakes.listeners import Watcher
@@ -298,10 +300,12 @@ def test_a_single_trial_runs_in_its_own_process_whatever_cluster_is_named_to_it(
     config = SweepConfig(sandbox="bwrap", out=str(tmp_path / "out"))
     with data_home():
         result = single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=10**12, events=Watcher())
+        again = prepare(stored_config(config.out), resume=True)
     assert (
         result["verifier_result"]["rewards"] == {"reward": 1.0} and result["agent_result"]["metadata"]["seed"] == 10**12
     )
     assert json.loads((tmp_path / "out/sweep.json").read_text())["place"] == "in-process"
+    assert (len(again.trials), again.done) == (1, 1), "a resume means the same trial"
     with data_home(), pytest.raises(OutputError, match="already contains a sweep; choose another -o"):
         single.run_trial(config, str(tmp_path / "set/add"), "nop", seed=0, events=Watcher())
 

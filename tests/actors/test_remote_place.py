@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from hc_ray.agent.budget import Clock
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
 from hc_ray_actors import node_probe as module
+from hc_ray_actors import remote_place
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.sandboxes import Sandboxes
@@ -93,6 +95,19 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
         await asked
         assert 0.15 < trial.queued() <= trial.now() - began
         assert len(slow.remote.opened) == 1, "the fork, closed over there, counts no more"
+
+
+async def test_a_trial_whose_time_is_nearly_over_is_not_ended_while_it_waits_for_a_slot(slow, monkeypatch):
+    monkeypatch.setattr(remote_place, "LOOK_SECONDS", 0.05)
+    slow.place.let.set()
+    with Activities(lambda use: None).trial() as trial:
+        base = await slow.remote.of(trial).create(TASK, "base")
+        others = [slow.actor._slots.one() for _ in range(2)]
+        for other in others:
+            await other.__aenter__()
+        asyncio.get_running_loop().call_later(1.0, lambda: asyncio.ensure_future(others[0].__aexit__(None, None, None)))
+        done = await Clock(0.4, trial.queued).bound(base.exec(["true"]))
+        assert done.exit_code == 0 and not await slow.actor.waits(base._handle)
 
 
 async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow):

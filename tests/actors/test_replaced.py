@@ -194,6 +194,25 @@ async def test_a_post_without_a_free_slot_for_its_next_actor_waits_for_one_howev
     assert (post.state, post.renewed) == ("ready", 1)
 
 
+async def test_a_post_whose_actor_never_starts_tells_why_at_each_look_and_at_its_end():
+    why = "the process that serves alive did not start (ModuleNotFoundError: No module named 'hc_ray')"
+
+    def fails(name):
+        raise ActorError(why)
+
+    roster = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False)
+    stage = Stage(alive=fails)
+    post = Post(roster, "sandbox_slot", "the sandboxes' process", lambda post: crew._Sandboxes(stage), None)
+    with pytest.raises(ActorError):
+        await post.open()
+    told = []
+    while post.state != "spent":
+        await post.check()
+        told.append(post.why)
+    await roster.close()
+    assert len(told) == posts.RESTARTS + 1 and all(why in one for one in told), told
+
+
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
     stage = Stage(grade=lambda name: stage.die("Verifiers"))
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)

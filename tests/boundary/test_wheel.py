@@ -148,9 +148,7 @@ def test_every_extra_of_the_wheel_can_be_had(installed: Path, wheel: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_the_examples_of_the_page_on_python_satisfy_a_strict_type_checker_that_sees_the_wheel(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_the_examples_of_the_page_on_python_satisfy_a_strict_type_checker_that_sees_the_wheel(installed, tmp_path):
     lay_out(CHECKOUT / "docs/python.md", tmp_path)
     files = sorted(path.name for path in tmp_path.glob("*.py"))
     assert len(files) == 4

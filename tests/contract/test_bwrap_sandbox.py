@@ -27,7 +27,7 @@ from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes import attacks
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
-from tests.fakes.processes import family
+from tests.fakes.processes import family, program
 from tests.fakes.sandbox_home import data_home
 
 CHECKOUT = Path(__file__).parents[2]
@@ -235,9 +235,7 @@ async def test_what_lies_in_buffers_of_tcp_counts_as_memory(place):
 
 async def test_of_one_that_is_ended_while_it_starts_both_halves_are_dead(place, home, monkeypatch):
     marker = f"2{os.getpid()}.5"
-    halves = home / "halves"
-    halves.write_text(f"#!/bin/sh\nsleep {marker} & wait\n")
-    halves.chmod(0o755)
+    halves = program(home / "halves", f"sleep {marker} & wait")
     monkeypatch.setattr(bwrap_binary, "find_bwrap", lambda: halves)
     box = await place.create(task(), "halves")
     command = asyncio.create_task(box.exec(["true"], timeout=60))

@@ -1,12 +1,12 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.ports import SandboxPlace
-from hc_ray.domain.prompt import Completion, Malformed
-from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
+from hc_ray.domain.prompt import Completion
+from hc_ray.domain.suite import Cell, ExpectedValue, Property, SelfTest, Subject
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.runner import SuiteRuns
 from hc_ray.spec.spec import Spec
@@ -14,6 +14,7 @@ from tests.fakes.contract_task import TASK
 from tests.fakes.suites import call_test
 
 SPEC = Spec(instruction="Double each line of data.txt in place.", workdir="/app")
+DOUBLE = {"double.py": "def double(n):\n    return n * 2\n"}
 ANSWER = '''```python
 from pathlib import Path
 
@@ -44,9 +45,15 @@ def runs(forks: SandboxForks) -> SuiteRuns:
     return SuiteRuns(forks)
 
 
-async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(
-    runs: SuiteRuns, forks: SandboxForks
-) -> None:
+def written(answer: str) -> tuple[SelfTest, ...]:
+    return file_tester.read(Completion(text=answer), SPEC).tests
+
+
+def outcomes(cells: Sequence[Cell]) -> list[str]:
+    return [cell.outcome for cell in cells]
+
+
+async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(runs, forks):
     double = {"path": "double.py"}
     tests = [call_test("a", "double(4)", "8", **double), call_test("b", "double('x')", None, **double),
              call_test("c", "double(4)", "9", **double),
@@ -57,22 +64,20 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(
     files = {"double.py": "def double(n):\n    open('left.txt', 'w').write('x')\n    return n * 2\n",
              "say.sh": '#!/bin/sh\necho "$1"\n'}  # fmt: skip
     cells = await runs.try_out("c1.0", files, tests)
-    assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "pass"], cells
+    assert outcomes(cells) == ["pass", "pass", "fail", "pass", "pass"], cells
     assert cells[1].observed == "'xx'"
     untouched = await runs.repeat("gate", {}, tests, repeats=3)
-    assert all([cell.outcome for cell in cells] == ["error"] * 3 for cells in untouched)
+    assert all(outcomes(cells) == ["error"] * 3 for cells in untouched)
     difference, _ = await forks.hand_in("submission", files)
     assert {Path(path).name for path in difference.changed} >= {"double.py", "say.sh"}
     assert not [path for path in difference.changed if "left" in path or "hc" in path]
 
 
 async def test_checks_read_the_workdir_as_it_was_and_may_be_shell_scripts(runs: SuiteRuns) -> None:
-    written = file_tester.read(Completion(text=ANSWER), SPEC)
-    assert not isinstance(written, Malformed)
-    right = await runs.try_out("right", {"data.txt": "oneone\n"}, written.tests)
-    wrong = await runs.try_out("wrong", {"data.txt": ""}, written.tests)
-    assert [cell.outcome for cell in right] == ["pass", "pass"], right
-    assert [cell.outcome for cell in wrong] == ["fail", "fail"] and "lines were lost" in wrong[1].detail
+    right = await runs.try_out("right", {"data.txt": "oneone\n"}, written(ANSWER))
+    wrong = await runs.try_out("wrong", {"data.txt": ""}, written(ANSWER))
+    assert outcomes(right) == ["pass", "pass"], right
+    assert outcomes(wrong) == ["fail", "fail"] and "lines were lost" in wrong[1].detail
 
 
 ENDS = '''```python
@@ -92,10 +97,8 @@ def test_runs_where_the_task_does():
 
 
 async def test_a_check_that_ends_its_interpreter_does_not_move_the_others_to_another(runs: SuiteRuns) -> None:
-    written = file_tester.read(Completion(text=ENDS), SPEC)
-    assert not isinstance(written, Malformed)
-    ended, other = await runs.try_out("ends", {}, written.tests)
-    alone = (await runs.try_out("alone", {}, written.tests[1:]))[0]
+    ended, other = await runs.try_out("ends", {}, written(ENDS))
+    (alone,) = await runs.try_out("alone", {}, written(ENDS)[1:])
     assert ended.outcome in ("fail", "error") and other.outcome == alone.outcome
 
 
@@ -117,14 +120,9 @@ done
 
 
 async def test_no_check_meets_a_daemon_that_another_one_left(runs: SuiteRuns) -> None:
-    written = file_tester.read(Completion(text=STAYS), SPEC)
-    assert not isinstance(written, Malformed)
-    call = call_test("a", "double(4)", "8", path="double.py")
-    files = {"double.py": "def double(n):\n    return n * 2\n"}
-    cells = await runs.try_out(
-        "stays", files, [call, *written.tests, call_test("b", "double(4)", "8", path="double.py")]
-    )
-    assert [cell.outcome for cell in cells] == ["pass"] * 4, cells
+    before, after = (call_test(name, "double(4)", "8", path="double.py") for name in "ab")
+    cells = await runs.try_out("stays", DOUBLE, [before, *written(STAYS), after])
+    assert outcomes(cells) == ["pass"] * 4, cells
 
 
 SPOILS = """```sh
@@ -140,11 +138,9 @@ grep -q made /tmp/result.txt && [ ! -e /tmp/more ] && [ "$(cat /srv/kept.txt)" =
 
 
 async def test_files_elsewhere_that_checks_name_are_put_back_after_each(runs: SuiteRuns) -> None:
-    written = file_tester.read(Completion(text=SPOILS), SPEC)
-    assert not isinstance(written, Malformed)
     files = {"/tmp/result.txt": "made\n", "/srv/kept.txt": "kept\n"}
-    cells = await runs.try_out("spoils", files, [*written.tests, *written.tests[::-1]])
-    assert [cell.outcome for cell in cells] == ["pass"] * 4, cells
+    cells = await runs.try_out("spoils", files, [*written(SPOILS), *written(SPOILS)[::-1]])
+    assert outcomes(cells) == ["pass"] * 4, cells
 
 
 CLEAN = '''```python
@@ -169,8 +165,5 @@ def test_begins_as_the_first_did():
 
 
 async def test_each_check_begins_in_a_python_in_which_no_other_ran(runs: SuiteRuns) -> None:
-    written = file_tester.read(Completion(text=CLEAN), SPEC)
-    assert not isinstance(written, Malformed)
-    files = {"double.py": "def double(n):\n    return n * 2\n"}
-    cells = await runs.try_out("clean", files, written.tests)
-    assert [cell.outcome for cell in cells] == ["pass"] * 2, cells
+    cells = await runs.try_out("clean", DOUBLE, written(CLEAN))
+    assert outcomes(cells) == ["pass"] * 2, cells

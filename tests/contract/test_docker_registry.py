@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,9 +23,7 @@ def daemon() -> Iterator[Daemon]:
     made.close()
 
 
-def test_a_registry_is_asked_for_a_manifest_alone_and_its_words_are_told_where_it_has_none(
-    daemon: Daemon,
-) -> None:
+def test_a_registry_is_asked_for_a_manifest_alone_and_its_words_are_told_where_it_has_none(daemon):
     with registry() as address:
         daemon.ask_registry(f"{address}/small:1", seconds=5)
         assert daemon.image(f"{address}/small:1") is None
@@ -54,9 +51,7 @@ class _Sender:
         raise SandboxError("it is sent, then")
 
 
-async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_another_node_sends_it(
-    tmp_path: Path, daemon: Daemon
-) -> None:
+async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_another_node_sends_it(tmp_path, daemon):
     place, sender = DockerPlace(tmp_path, owner=current_owner()), _Sender()
     with registry() as address:
         name = f"{address}/{SMALL}"

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.engine_places import located
 from hc_ray_actors.role_models import role_model
 from tests.fakes.launched import COMMAND, listed
-from tests.fakes.processes import alive, family, wait
+from tests.fakes.processes import alive, family, program, wait
 
 FAKE = COMMAND.split()[1]
 KEY = "of-this-sweep-alone"
@@ -29,13 +30,6 @@ KEY = "of-this-sweep-alone"
 def started(folder, command=COMMAND, *, key=None, **settings):
     config = EngineConfig(command=command, model="m", context_tokens=4096, **{"start_sec": 30, **settings})
     return launched(config, "/weights/m", host="127.0.0.2", key=key, folder=folder)
-
-
-def program(folder, name):
-    path = folder / name
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 PRESETS = {
@@ -52,7 +46,8 @@ def test_a_known_server_gets_its_options_before_the_users_own_and_its_key_on_no_
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONPATH", "/of/another/python")
     monkeypatch.setenv("MY_SECRET_TOKEN", "s" * 20)
-    command = f"env OMP_NUM_THREADS=3 {program(tmp_path, name)} --own 'a {{b}}'"
+    server = program(tmp_path / name, f'exec {sys.executable} {FAKE} "$@"')
+    command = f"env OMP_NUM_THREADS=3 {server} --own 'a {{b}}'"
     one = started(tmp_path, command, key=KEY, gpus=2, parallel=4)
     try:
         url = one.start()
@@ -111,6 +106,23 @@ def test_what_does_not_come_up_is_told_in_one_line_and_leaves_a_log_and_no_proce
     assert error is ConfigError or (tmp_path / "server.log").is_file()
 
 
+def test_a_start_that_is_stopped_ends_with_its_server_and_begins_no_other(tmp_path):
+    ready = tmp_path / "ready"
+    (tmp_path / "loads.py").write_text(
+        "import pathlib, signal, socket, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "listener = socket.create_server((sys.argv[1], int(sys.argv[2])))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\nwhile True:\n    listener.accept()\n"
+    )
+    one = started(tmp_path, f"{sys.executable} {tmp_path}/loads.py {{host}} {{port}}", start_sec=15)
+    with ThreadPoolExecutor() as pool:
+        starting = pool.submit(one.start)
+        wait(ready.exists, 10, "the server listens")
+        one.stop()
+        with pytest.raises(EngineError, match="could not start"):
+            starting.result(timeout=5)
+    assert one.pid is None
+
+
 @pytest.mark.parametrize(
     ("taken", "error"), [(1, None), (9, "other programs took all 3 ports that were tried; .*in use")]
 )
@@ -147,8 +159,7 @@ def test_of_a_log_the_line_that_names_the_cause_is_told(log, says):
     assert told(log) == says
 
 
-async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+async def test_an_engine_of_ones_own_is_planned_started_probed_and_ended(home, monkeypatch):
     monkeypatch.setattr(engine, "derived_key", lambda name: KEY)
     monkeypatch.setattr(engine, "own_address", lambda: "127.0.0.2")
     config, profile, digest = role_model(EngineConfig(command=COMMAND, model="m", context_tokens=4096))

@@ -13,7 +13,7 @@ from hc_ray.reports.replay.pools import Pool, choose, read_pools
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
 from tests.fakes import sweepdir
-from tests.fakes.loop_trial import RIGHT, SUBMIT, TESTS, WRONG, Ran, Script, each, place, trial, write
+from tests.fakes.loop_trial import RIGHT, SUBMIT, SUMMARY, TESTS, WRONG, Ran, Script, besides, each, place, trial, write
 
 __all__ = ["place"]
 HALF = "def add(a, b):\n    return 5 if a == 2 else a - b\n"
@@ -44,13 +44,6 @@ def stored(ran: Ran, **knobs: Any) -> Pool:
     return pool
 
 
-def compared(script: Script, best: int) -> Script:
-    """The same, with summaries, and comparisons that name the ``best``-th result."""
-    told = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
-    other = {"summary": told, "tournament": str(best)}
-    return lambda prompt, turn, lineage: other.get(prompt.purpose) or script(prompt, turn, lineage)
-
-
 async def test_a_search_with_repairs_and_width_is_decided_again_as_it_was(place: SandboxPlace) -> None:
     texts = {0: (WRONG, HALF, HALF), 1: (WRONG, WRONG, WRONG), 2: (HALF, RIGHT, RIGHT), 3: (WRONG, WRONG, WRONG)}
 
@@ -68,7 +61,7 @@ async def test_a_search_with_repairs_and_width_is_decided_again_as_it_was(place:
 
 
 async def test_a_comparison_is_taken_from_the_journal(place: SandboxPlace) -> None:
-    script = compared(each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n"), best=2)
+    script = besides(each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n"), summary=SUMMARY, tournament="2")
     ran = await trial(place, script, "hc", samples=2, tournament=True)
     pool = stored(ran)
     assert choose(pool, "posterior") == ran.outcome.chosen == "c2.0"

@@ -15,10 +15,12 @@ from tests.fakes.loop_trial import (
     INSTRUCTION,
     RIGHT,
     SUBMIT,
+    SUMMARY,
     TASK,
     TESTS,
     WAIT,
     WRONG,
+    besides,
     cut,
     each,
     place,
@@ -48,12 +50,8 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     opening = ran.asked[0].messages
     assert INSTRUCTION in opening[1].content and "given.txt (6 bytes)" in opening[1].content
     assert ("```sh" in opening[0].content) == (form == "fenced") == (not ran.asked[0].tools)
-    for told in (
-        "Not submitted yet",
-        "(nothing)",
-        "Mentioned in the task, but not there: /app/add.py. Is that intended?",
-    ):
-        assert told in ran.said(1)
+    lacks = "Mentioned in the task, but not there: /app/add.py. Is that intended?"
+    assert all(told in ran.said(1) for told in ("Not submitted yet", "(nothing)", lacks))
     assert ran.first.turns == ran.outcome.turns == 3 and ran.first.finish_reason == "submitted"
     assert len({prompt.seed for prompt in ran.asked}) == 3
     removed = {".hc-ray-deleted.json": b'["/app/given.txt"]'}
@@ -87,14 +85,8 @@ async def test_what_is_no_text_is_told_in_the_difference_names_spelled_out_and_s
     made += r"printf x > $'a\377'; printf x > $'a\376'; ln -s $'\377' named"
     ran = await trial(place, says(sh(made), SUBMIT))
     told = ran.said(2)
-    for line in (
-        "given.txt (removed)",
-        "link (a link to /etc/hostname)",
-        "odd (a file of 3 bytes)",
-        "own (rights 600)",
-        r"named (a link to \udcff)",
-        r"a\udcff (a file of 1 bytes)",
-    ):
+    for line in ("given.txt (removed)", "link (a link to /etc/hostname)", "odd (a file of 3 bytes)", "own (rights 600)",
+                 r"named (a link to \udcff)", r"a\udcff (a file of 1 bytes)"):  # fmt: skip
         assert f"\n  {line}\n" in told
     assert told.count("own") == 1 and {"app/a\udcfe"} < ran.handed.keys() and not ran.first.all_text
     for one in (*ran.asked, *ran.journal, ran.outcome):
@@ -249,11 +241,10 @@ async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(
 
 async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_apart(place):
     script = each(WRONG, *(RIGHT + f"\n\nMORE = {i}\n" for i in range(6)))
-    summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
         thought = f"<think>{'Hm. ' * 900}</think>"  # as a model that thinks before it says anything
-        said = summary if lineage else summary.replace("}", ",}")  # no JSON
+        said = SUMMARY if lineage else SUMMARY.replace("}", ",}")  # no JSON
         other = {"summary": f"{thought}Here:\n{said}", "tournament": f"{thought}The second, so:\n2"}
         return other.get(prompt.purpose) or script(prompt, turn, lineage)
 
@@ -272,12 +263,9 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
 
 
 async def test_a_comparison_may_find_none_better_and_then_the_choice_stays(place):
-    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
-        summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
-        other = {"summary": summary, "tournament": "They are alike.\n0"}
-        return other.get(prompt.purpose) or each(*(f"{RIGHT}MORE = {i}\n" for i in range(3)))(prompt, turn, lineage)
-
-    ran = await trial(place, answer, "hc", samples=2, tournament=True)
+    alike = each(*(f"{RIGHT}MORE = {i}\n" for i in range(3)))
+    script = besides(alike, summary=SUMMARY, tournament="They are alike.\n0")
+    ran = await trial(place, script, "hc", samples=2, tournament=True)
     (asked,) = (prompt.messages[-1].content for prompt in ran.asked if prompt.purpose == "tournament")
     assert "or 0 if none is better" in asked and ran.outcome.chosen == "c1.0"
     assert ran.outcome.selection and ran.outcome.selection.silent and "won" not in ran.outcome.selection.why
@@ -285,13 +273,8 @@ async def test_a_comparison_may_find_none_better_and_then_the_choice_stays(place
 
 @pytest.mark.parametrize(("tests", "generations"), [(TESTS, 4), ((), 2)])
 async def test_a_suite_that_tells_is_worth_more_generations_which_are_told_of_the_best(place, tests, generations):
-    script = each(*(f"{WRONG}# {number}\n" for number in range(4)))
-
-    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
-        summary = json.dumps({"approach": f"way {lineage}", "done": "b", "verified": "c", "doubts": "d"})
-        return summary if prompt.purpose == "summary" else script(prompt, turn, lineage)
-
-    ran = await trial(place, answer, "hc", tests=tests, samples=1, max_rounds=4, repairs=0)
+    script = besides(each(*(f"{WRONG}# {number}\n" for number in range(4))), summary=SUMMARY)
+    ran = await trial(place, script, "hc", tests=tests, samples=1, max_rounds=4, repairs=0)
     begun = [prompt.messages[1].content for prompt in ran.asked if len(prompt.messages) == 2]
     assert len(begun) == len(ran.outcome.candidates) == generations
     assert ["Others have attempted" in one for one in begun] == [False, False, True, True][:generations]
@@ -334,11 +317,8 @@ async def test_disputes_go_on_under_the_tests_that_a_refinement_adds(place):
 async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
     parts = [{"name": name, "goal": f"Do {name}.", "hint": f"Mind {name}."} for name in ("one", "two", "three")]
 
-    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
-        told = json.dumps({"parts": parts})
-        return told if prompt.role == "decomposer" else says(write(RIGHT))(prompt, turn, lineage)
-
-    ran = await trial(place, answer, "hc", tests=TESTS, decompose="model")
+    script = besides(says(write(RIGHT)), decompose=json.dumps({"parts": parts}))
+    ran = await trial(place, script, "hc", tests=TESTS, decompose="model")
     assert "The work in parts:\n1. Do one. Mind one.\n2. Do two. Mind two." in ran.asked[1].messages[1].content
     assert ran.outcome.stop_reason == "complete"
 

@@ -3,6 +3,7 @@ without a model, by Anthropic's SDK, and by the scripted model."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def embedded(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     server.stop()
 
 
+@pytest.fixture
+async def client(embedded: EmbeddedServer) -> AsyncIterator[HttpModel]:
+    async with aclosing(HttpModel(embedded.base_url, NAME)) as real:
+        yield real
+
+
 WITH_SEED = ("llama.cpp", "fake server", "scripted")
 ALL_FORMS = [*((engine, ask) for engine in WITH_SEED for ask in (chat, continuation)), ("anthropic", chat)]
 
@@ -64,17 +71,16 @@ async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
 
         with AnthropicServer(echo_request) as server:
             claude = AnthropicModel(server.base_url, "claude-fake", api_key="sk-ant-any", parallel=4)
-            yield claude
-            await claude.aclose()
+            async with aclosing(claude):
+                yield claude
     elif request.param == "fake server":
         with EngineServer(echo_request) as server:
-            client = HttpModel(server.base_url, "fake", parallel=4)
-            yield client
-            await client.aclose()
+            async with aclosing(HttpModel(server.base_url, "fake", parallel=4)) as client:
+                yield client
     else:
-        client = HttpModel(request.getfixturevalue("embedded").base_url, NAME, parallel=4, timeout=300)
-        yield client
-        await client.aclose()
+        url = request.getfixturevalue("embedded").base_url
+        async with aclosing(HttpModel(url, NAME, parallel=4, timeout=300)) as client:
+            yield client
 
 
 @pytest.mark.parametrize(("model", "ask"), ALL_FORMS, indirect=["model"])
@@ -108,46 +114,38 @@ def test_a_server_of_small_weights_reads_them_into_memory_of_its_own(embedded: E
     assert any("xllamacpp" in one for one in maps) and not any(".gguf" in one for one in maps)
 
 
-async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(embedded: EmbeddedServer) -> None:
-    client = HttpModel(embedded.base_url, NAME)
+async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(client: HttpModel) -> None:
     stopped = await client.complete(continuation(text="1, 2, 3, 4, 5, 6,", stop=(" 9",), max_tokens=40))
     assert "9" not in stopped.text and stopped.finish_reason == "stop"
     limited = await client.complete(continuation(text="1, 2, 3, 4, 5, 6,", max_tokens=5))
     assert limited.finish_reason == "length" and limited.completion_tokens == 5
-    await client.aclose()
 
 
 @pytest.mark.parametrize("ask", [chat, continuation])
-async def test_a_real_server_obeys_a_schema_in_both_forms(embedded: EmbeddedServer, ask) -> None:
-    client = HttpModel(embedded.base_url, NAME)
+async def test_a_real_server_obeys_a_schema_in_both_forms(client: HttpModel, ask) -> None:
     schema = {"type": "object", "properties": {"n": {"enum": [417]}}, "required": ["n"], "additionalProperties": False}
     assert "".join((await client.complete(ask(schema_=schema, max_tokens=30))).text.split()) == '{"n":417}'
-    await client.aclose()
 
 
-async def test_a_prompt_beyond_the_context_is_an_empty_answer_and_no_engine_failure(embedded: EmbeddedServer) -> None:
-    client = HttpModel(embedded.base_url, NAME)
+async def test_a_prompt_beyond_the_context_is_an_empty_answer_and_no_engine_failure(client: HttpModel) -> None:
     answer = await client.complete(continuation(text="word " * 2000))
     assert (answer.text, answer.finish_reason, answer.completion_tokens) == ("", "context", 0)
-    await client.aclose()
 
 
 async def test_the_probe_of_a_real_server_sees_what_it_can_do(embedded: EmbeddedServer) -> None:
-    client = HttpModel(embedded.base_url.removesuffix("/v1") + "/", NAME)
-    seen = await probe(client)
+    async with aclosing(HttpModel(embedded.base_url.removesuffix("/v1") + "/", NAME)) as client:
+        seen = await probe(client)
     assert seen.seed and seen.chat and seen.completion
-    assert seen.models == (embedded_alias(embedded),)
+    assert seen.models == (catalogue.catalogue()[NAME].path.stem,)
     assert seen.refused == () and seen.sampling == sampling_fields(Sampling())
-    await client.aclose()
 
 
 async def test_a_real_server_samples_by_what_is_sent_and_by_nothing_of_its_own(embedded: EmbeddedServer) -> None:
     async def texts(sampling: Sampling | None = None, *, seeds: int = 1, temperature: float = 0.0) -> set[str]:
-        client = HttpModel(embedded.base_url, NAME, sampling=None if sampling is None else sampling_fields(sampling))
         prompts = [continuation(seed, "My favourite", temperature=temperature) for seed in range(seeds)]
-        found = {(await client.complete(prompt)).text for prompt in prompts}
-        await client.aclose()
-        return found
+        fields = None if sampling is None else sampling_fields(sampling)
+        async with aclosing(HttpModel(embedded.base_url, NAME, sampling=fields)) as client:
+            return {(await client.complete(prompt)).text for prompt in prompts}
 
     greedy = await texts()
     assert await texts(Sampling(top_k=1), seeds=3, temperature=1.5) == greedy
@@ -156,19 +154,12 @@ async def test_a_real_server_samples_by_what_is_sent_and_by_nothing_of_its_own(e
     assert await texts(seeds=4, temperature=1.5) != await texts(limited, seeds=4, temperature=1.5)
 
 
-def embedded_alias(server: EmbeddedServer) -> str:
-    return catalogue.catalogue()[NAME].path.stem
-
-
 def test_a_file_that_is_no_loadable_model_is_a_model_error_in_one_line(weights: Path, tmp_path: Path) -> None:
     text, cut = tmp_path / "text.gguf", tmp_path / "cut.gguf"
     text.write_text("hello")
     cut.write_bytes(weights.read_bytes()[: 1 << 20])
-    for path, says in (
-        (text, "not a GGUF file"),
-        (cut, "could not be loaded"),
-        (tmp_path / "none.gguf", "No such file"),
-    ):
+    none = tmp_path / "none.gguf"
+    for path, says in ((text, "not a GGUF file"), (cut, "could not be loaded"), (none, "No such file")):
         with pytest.raises(ModelError, match=says) as caught:
             EmbeddedServer(path, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log").start()
         assert "\n" not in str(caught.value)

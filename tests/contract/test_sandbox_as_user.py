@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,35 +60,30 @@ def copy_checkout(target: Path) -> None:
     shutil.copy(CHECKOUT / "pyproject.toml", target / "pyproject.toml")
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with open_folder() as folder:
-        yield folder
-
-
 if os.geteuid() == 0:  # a normal user's own run of the suites is this already
 
     @pytest.mark.proof
-    def test_the_sandbox_suites_hold_for_a_normal_user_too(ground: Path) -> None:
-        python, checkout, home = ground / "python", ground / "checkout", ground / "home"
-        copy_python(python)
-        copy_checkout(checkout)
-        home.mkdir()
-        os.chown(home, USER, USER)
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "HC_RAY_TEST_HOME": str(home / "data"),
-                       "PYTHONPATH": f"{checkout}:{python / 'site'}", "PYTHONDONTWRITEBYTECODE": "1",
-                       "LD_LIBRARY_PATH": str(python / "lib"), "TMPDIR": str(home),
-                       "HC_RAY_TRUST_FIGURES": str(home / "figures")}  # fmt: skip
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        command = [str(python / "bin" / version), "-m", "pytest", "-q", "-k", "not docker", "-p", "no:cacheprovider"]
-        done = ran(
-            *command, *(f"tests/{name}" for name in SUITES), timeout=400,
-            cwd=checkout, env=environment, user=USER, group=USER, extra_groups=[],
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-        passed = re.search(r"(\d+) passed", done.stdout)
-        assert passed is not None and int(passed[1]) > 60, done.stdout
-        assert "skipped" not in done.stdout and "failed" not in done.stdout
-        if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
-            with Path(path).open("a") as figures:
-                figures.write((home / "figures").read_text())
+    def test_the_sandbox_suites_hold_for_a_normal_user_too():
+        with open_folder() as ground:
+            python, checkout, home = ground / "python", ground / "checkout", ground / "home"
+            copy_python(python)
+            copy_checkout(checkout)
+            home.mkdir()
+            os.chown(home, USER, USER)
+            environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "HC_RAY_TEST_HOME": str(home / "data"),
+                           "PYTHONPATH": f"{checkout}:{python / 'site'}", "PYTHONDONTWRITEBYTECODE": "1",
+                           "LD_LIBRARY_PATH": str(python / "lib"), "TMPDIR": str(home),
+                           "HC_RAY_TRUST_FIGURES": str(home / "figures")}  # fmt: skip
+            version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            done = ran(
+                python / "bin" / version, *["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k"], "not docker",
+                *(f"tests/{name}" for name in SUITES), timeout=400,
+                cwd=checkout, env=environment, user=USER, group=USER, extra_groups=[],
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+            passed = re.search(r"(\d+) passed", done.stdout)
+            assert passed is not None and int(passed[1]) > 60, done.stdout
+            assert "skipped" not in done.stdout and "failed" not in done.stdout
+            if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
+                with Path(path).open("a") as figures:
+                    figures.write((home / "figures").read_text())

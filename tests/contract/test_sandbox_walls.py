@@ -108,9 +108,7 @@ async def test_a_command_lowers_its_own_limits_and_not_those_of_the_processes_th
     assert await shell(box, "echo on") == "on\n"
 
 
-async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(
-    place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(place, monkeypatch):
     honest, filler = [await place.create(TASK, name) for name in ("honest", "filler")]
     await shell(filler, "head -c 40M /dev/zero > big")
     monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hc_ray.cli.app import run
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ConfigError, OutputError
@@ -202,10 +201,9 @@ def test_every_candidate_has_a_verdict_and_a_stored_one_that_cannot_be_is_notice
     assert summary["disagreeing_verdicts"] == 1
 
 
-def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, opened, capsys):
+def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, opened, hc_ray):
     before = len(opened)
-    assert run(["audit", str(swept), "--json"]) == 0
-    assert {**audited[0], "seconds": 0} == {**json.loads(capsys.readouterr().out), "seconds": 0}
+    assert {**audited[0], "seconds": 0} == {**hc_ray("audit", swept, "--json"), "seconds": 0}
     assert len(opened) == before
 
 
@@ -223,16 +221,15 @@ def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 
 
-def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audited, swept, capsys):
-    assert run(["report", str(swept)]) == 0
-    shown = capsys.readouterr().out
+def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audited, swept, hc_ray):
+    shown = hc_ray("report", swept)
     assert "0.50" in shown and "fault detection" in shown
     page = (swept / "report.html").read_text()
     assert "Self-test quality" in page and "run hc-ray audit" not in page
     (swept / "audit.json").rename(swept / "aside")
     try:
         assert report.summarise(SweepStore(str(swept)))["suite_quality"] is None
-        assert run(["report", str(swept)]) == 0 and "run hc-ray audit" in capsys.readouterr().out
+        assert "run hc-ray audit" in hc_ray("report", swept)
     finally:
         (swept / "aside").rename(swept / "audit.json")
 

@@ -1,12 +1,8 @@
 import json
-from collections.abc import Callable
 
 import pytest
 
-from hc_ray.cli import app as cli
 from tests.fakes.tasks import make_task, make_tasks
-
-Refused = Callable[..., None]
 
 
 @pytest.fixture
@@ -15,18 +11,12 @@ def dataset(tmp_path):
     return tmp_path / "tasks"
 
 
-def hc_ray(*words: object) -> int:
-    return cli.run([str(word) for word in words])
-
-
 @pytest.fixture
-def refused(capsys) -> Refused:
+def refused(hc_ray):
     """Whether a command line is refused with words that tell why."""
 
     def look(*line: object, why: tuple[str, ...]) -> None:
-        capsys.readouterr()
-        assert hc_ray(*line) == 2
-        said = capsys.readouterr().err
+        said = hc_ray(*line, code=2)
         assert "Traceback" not in said and len(said.strip().splitlines()) <= 3
         assert [word for word in why if word not in said] == []
 
@@ -71,9 +61,9 @@ def test_a_folder_without_tasks_a_missing_dataset_and_a_resume_of_nothing_are_re
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_single_held_out_task_is_no_way_around_the_holdout_which_is_never_refined_on(refused, dataset):
+def test_a_single_held_out_task_is_no_way_around_the_holdout_which_is_never_refined_on(refused, dataset, hc_ray):
     make_tasks(dataset, 4)
-    assert hc_ray("tasks", "split", dataset, "--fraction", 0.2) == 0
+    hc_ray("tasks", "split", dataset, "--fraction", 0.2)
     held_out = next(iter(json.loads((dataset / "split.json").read_text())["holdout"]))
     for verb in (("run", "-a", "raw"), ("testgen",), ("sweep", "-a", "hc")):
         refused(*verb, "-p", dataset / held_out, "--sandbox", "bwrap", why=("is a holdout task", "--split holdout"))
@@ -82,8 +72,7 @@ def test_a_single_held_out_task_is_no_way_around_the_holdout_which_is_never_refi
     assert not (dataset / "split.ledger.jsonl").exists()
 
 
-def test_a_task_that_asks_for_shared_grading_is_refused_in_bubblewrap_and_its_neighbour_is_not(dataset, capsys):
+def test_a_task_that_asks_for_shared_grading_is_refused_in_bubblewrap_and_its_neighbour_is_not(dataset, hc_ray):
     make_task(dataset, "living", toml='[verifier]\nenvironment_mode = "shared"\n')
-    assert hc_ray("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run", "--json") == 0
-    told = capsys.readouterr().out
+    told = json.dumps(hc_ray("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run", "--json"))
     assert "living sandbox, which bubblewrap cannot give away" in told and '"add"' in told

@@ -1,7 +1,6 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
 
 import pytest
 
@@ -20,6 +19,7 @@ from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal
 from tests.fakes.contract_task import shell
 from tests.fakes.docker_tasks import task_with_environment
+from tests.fakes.processes import wait
 from tests.fakes.sandbox_home import closing
 
 pytestmark = pytest.mark.docker
@@ -352,7 +352,7 @@ async def test_a_sandbox_whose_maker_was_cancelled_is_removed(place, tmp_path, d
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    assert await _comes(lambda: not daemon.containers(f"hc-ray.name={name}"))
+    await asyncio.to_thread(wait, lambda: not daemon.containers(f"hc-ray.name={name}"), 10, "its end")
 
 
 async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path, daemon, monkeypatch):
@@ -405,7 +405,7 @@ async def test_a_container_lives_as_long_as_its_lease_is_renewed_and_nothing_ins
     await asyncio.sleep(2.5)
     assert _runs(daemon, sandbox.container)
     monkeypatch.setattr(Ground, "renew", lambda ground: None)
-    assert await _comes(lambda: not _runs(daemon, sandbox.container))
+    await asyncio.to_thread(wait, lambda: not _runs(daemon, sandbox.container), 10, "its end")
     await place.close()
 
 
@@ -414,10 +414,3 @@ def _runs(daemon: Daemon, container: str) -> bool:
         return daemon.process(container) != 0
     except Absent:
         return False
-
-
-async def _comes(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 10
-    while not (come := condition()) and time.monotonic() < until:
-        await asyncio.sleep(0.1)
-    return come

@@ -18,7 +18,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
-from hc_ray_actors.jobs.regrade import unseal
+from hc_ray_actors.jobs.regrade import regrade, unseal
 from tests.fakes.listeners import Watcher
 from tests.fakes.sweeps import results, swept
 from tests.fakes.tasks import SOLVE_SH, make_task, sealed_task
@@ -93,7 +93,7 @@ async def graded_alive(
 async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_isolated(places, ground):
     task = serving(ground)
     roots = {"sealed_root": ground / "sealed", "place": places[1]}
-    control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+    control = await oracle.control(task, **roots)  # type: ignore[arg-type]
     assert (control.passed, control.witness, control.mode) == (True, "agrees", "shared"), control
     nothing = await grade_shared(task, None, spared=None, careful=False, **roots)  # type: ignore[arg-type]
     assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
@@ -238,10 +238,7 @@ FOR_A_MOMENT = (
 async def test_what_programs_read_or_load_by_themselves_may_not_change_for_a_moment(places, ground, image, path, seen):
     test_sh = f"{WAITS}perl -e 1; echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, dockerfile=f"FROM {image}\nWORKDIR /app\n", tests={"test.sh": test_sh})
-    sandbox = await places[0].create(task, "changes")
-    await sandbox.exec(["bash", "-c", FOR_A_MOMENT.replace("FILE", path)], timeout=30)
-    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": await sandbox.hand_over()})
-    verdict = await grade_shared(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    verdict = await given_away(places, ground, task, FOR_A_MOMENT.replace("FILE", path))
     assert verdict.cause == ("tampered" if seen else "passed"), verdict
     assert all(path.startswith(one) for one in verdict.tampered)
 
@@ -434,7 +431,7 @@ async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_a
     own_place = DockerPlace(vault.own_image_folder(ground / "sealed", task.digest), owner=f"{current_owner()}-own")
     roots = {"sealed_root": ground / "sealed", "place": places[1], "own_place": own_place}
     try:
-        control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+        control = await oracle.control(task, **roots)  # type: ignore[arg-type]
         assert (control.passed, control.mode, control.witness) == (True, "separate", "none"), control
         nothing = await grade_fresh(task, None, **roots)  # type: ignore[arg-type]
         assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
@@ -482,3 +479,53 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
     assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}
     assert passed[0.5] == {"oracle": True, "nop": False, "raw": True}
+
+
+@pytest.mark.parametrize("grading", ["isolated", "shared"])
+async def test_the_pytest_that_is_lent_hides_none_of_another_python_or_environment(places, ground, grading):
+    script = (
+        "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py || exit\n"
+        "for python in /opt/own/bin/python /opt/sees-all/bin/python; do\n"
+        "  $python -c 'import pytest; assert pytest.__doc__ == \"its own\"' || exit\ndone\n"
+        "env -u PYTHONPATH python3 -c 'import pytest' && echo 1 > /logs/verifier/reward.txt\n"
+    )
+    make = "RUN for name in own sees-all; do python3 -m venv --without-pip /opt/$name; done; \\\n"
+    make += " sed -i s/false/true/ /opt/sees-all/pyvenv.cfg; \\\n"
+    make += " for name in own sees-all; do cp /pytest.py /opt/$name/lib/python3.*/site-packages/; done; rm /pytest.py\n"
+    task = sealed_task(
+        ground,
+        toml=f'[verifier]\nenvironment_mode = "{grading}"\n' if grading == "shared" else "",
+        dockerfile=f"FROM python:3.11-slim-bookworm\nCOPY pytest.py /pytest.py\n{make}WORKDIR /app\n",
+        environment={"pytest.py": '"""its own"""\n'},
+        tests={"test.sh": script, "test_outputs.py": "def test_nothing(): pass\n"},
+        solution={"solve.sh": "touch /app/done\n"},
+    )
+    control = await oracle.control(task, sealed_root=ground / "sealed", place=places[1])
+    assert (control.passed, control.witness, control.mode) == (True, "agrees", grading), control
+
+
+@pytest.mark.parametrize("grading", ["isolated", "shared"])
+def test_tests_of_a_repository_that_were_broken_before_the_task_fail_nobody(ground, grading):
+    counts = (
+        "cd /app; python3 -m pytest -rA -p no:cacheprovider /tests/test_outputs.py > /tmp/log\n"
+        "grep -q 'PASSED .*test_adds' /tmp/log; echo $((! $?)) > /logs/verifier/reward.txt\n"
+    )
+    module = (
+        "def test_adds():\n    from add import add\n    assert add(2, 3) == 5\ndef test_was_broken_before(): assert 0\n"
+    )
+    tests = {"test.sh": counts, "test_outputs.py": module}
+    instruction = "Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n"
+    make_task(ground / "set", instruction=instruction, tests=tests, solution={"solve.sh": SOLVE_SH})
+    heard, out = Watcher(), ground / "out"
+    plan, _ = swept(
+        out, ground / "set", heard, agents=("oracle", "nop", "raw"), sandbox="docker", grading=grading,
+        engine={"kind": "scripted", "script": "tests.fakes.answers:wavers"}, retries={"attempts": 1},
+    )  # fmt: skip
+    verdicts = {event.trial: event.passed for event in heard.of("verdict")}
+    name = {key.agent: key.name for key in plan.trials}
+    assert {agent: verdicts.get(trial) for agent, trial in name.items()} == {"oracle": True, "nop": False, "raw": True}
+    shown = unseal(str(out), name["raw"])
+    assert (shown["verdict"]["cause"], shown["verdict"]["failing"]) == ("passed", [])
+    if grading == "isolated":
+        again = {row["trial"]: row["after"] for row in regrade(str(out))}
+        assert again == {name["oracle"]: True, name["nop"]: False, name["raw"]: True}

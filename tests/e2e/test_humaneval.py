@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from hc_ray.blind.grading import control
@@ -7,7 +5,6 @@ from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.check import check
 from hc_ray.blind.sealing.humaneval import import_humaneval
-from hc_ray.cli import app as cli
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Environment
 from hc_ray.spec.reading import read_spec
@@ -16,9 +13,9 @@ from tests.fakes.sandbox_home import closing
 
 
 @pytest.mark.slow
-async def test_an_imported_problem_passes_with_its_solution_and_fails_without_or_where_it_raises(ground, capsys):
-    words = ["tasks", "import", "humaneval", str(ground / "set"), "--data", str(data(ground, *PROBLEMS)), "--json"]
-    assert cli.run(words) == 0 and json.loads(capsys.readouterr().out)["tasks"] == 3
+async def test_an_imported_problem_passes_with_its_solution_and_fails_without_or_where_it_raises(ground, hc_ray):
+    words = ["tasks", "import", "humaneval", ground / "set", "--data", data(ground, *PROBLEMS), "--json"]
+    assert hc_ray(*words)["tasks"] == 3
     assert check(ground / "set").faults == ()
     (call,) = read_spec((ground / "set" / "own-000" / "instruction.md").read_text(), Environment(workdir="/app")).calls
     assert (call.call, call.expected) == ("twice(2)", "4")

@@ -6,9 +6,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from contextlib import closing
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +63,28 @@ def test_a_user_without_a_home_can_export(tmp_path):
     without = {name: value for name, value in os.environ.items() if name != "HOME"} | {"HC_RAY_HOME": str(tmp_path)}
     done = ran(sys.executable, "-c", code, cwd=tmp_path, env=without)
     assert done.returncode == 0 and (tmp_path / "m.db").is_file(), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("answers", "says"), [("500", "too many 500 error responses"), ("late", "timed out"),
+                                                ("nobody", "Connection refused")])  # fmt: skip
+def test_of_a_tracking_server_that_fails_the_reason_is_told_within_the_time_that_is_set(monkeypatch, answers, says):
+    class Sick(BaseHTTPRequestHandler):
+        def do_GET(self):
+            if answers == "500":
+                self.send_error(500)
+            over.wait(60)
+
+    for name, value in {"MAX_RETRIES": "1", "TIMEOUT": "1", "BACKOFF_JITTER": "0", "BACKOFF_FACTOR": "0"}.items():
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
+    over = threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Sick) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        if answers == "nobody":
+            server.socket.close()
+        with pytest.raises(StoreError, match=rf"MLflow at http://127\.0\.0\.1:.* failed: .*{says}$"):
+            written(MlflowTracker(f"http://127.0.0.1:{server.server_port}"), sweepdir.demo_like())
+        over.set()
+        server.shutdown()
 
 
 def runs_of(folder: Path, sweep_id: str = "sweep-1") -> dict[str, Any]:

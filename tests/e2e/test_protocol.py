@@ -1,6 +1,5 @@
 """Every `hc-ray` line of docs/protocol.md works with a stand-in server and dataset; sweeps as far as their plan."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hc_ray.cli import app as cli
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.tasks.vocabulary import benchmark
 from tests.fakes import sweepdir
@@ -40,7 +38,7 @@ def swept(folder: Path, url: str, split: str = "dev") -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_the_protocol_works(ground: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_of_the_protocol_works(ground, hc_ray):
     for name in benchmark():
         make_task(ground / "terminal-bench-2", name, instruction=f"Write `add.py` for {name}.\n")
     with EngineServer(lambda body: "nothing", listed={"max_model_len": 32_768}) as server:
@@ -57,11 +55,8 @@ def test_every_command_of_the_protocol_works(ground: Path, capsys: pytest.Captur
             elif words[:2] == ["tasks", "import"]:
                 words += ["--data", str(data(ground, *(PROBLEMS[0] | {"task_id": f"HumanEval/{n}", "prompt":
                           f"{PROBLEMS[0]['prompt']}# {n}\n"} for n in range(10))))]  # fmt: skip
-            code = cli.run(words)
-            out, err = capsys.readouterr()
-            assert code == 0, f"{line}\n{err}"
+            plan = hc_ray(*words)
             if "--dry-run" in words:
-                plan = json.loads(out)
                 planned.append((len(plan["taken"]), len(plan["trials"]), plan["split"]))
     assert planned == [
         (89, 178, "all"), (70, 210, "dev"), (70, 210, "dev"), (70, 280, "dev"), (19, 285, "holdout"),

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -71,12 +70,7 @@ async def test_the_library_works_where_a_loop_runs_already_and_tells_what_happen
 def test_in_one_process_no_cluster_is_looked_for(tmp_path, monkeypatch) -> None:
     make_task(tmp_path / "set")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    given: dict[str, Any] = {
-        "dataset": str(tmp_path / "set"),
-        "agents": ["nop"],
-        "sandbox": "bwrap",
-        "mlflow_uri": "none",
-    }
+    given = {"dataset": str(tmp_path / "set"), "agents": ["nop"], "sandbox": "bwrap", "mlflow_uri": "none"}
     assert api.plan(given, out=str(tmp_path / "a"), in_process=True).place == "in-process"
     assert api.sweep(given, out=str(tmp_path / "b"), in_process=True).unscored == 0
     with pytest.raises(api.UserError, match="unset RAY_ADDRESS"):

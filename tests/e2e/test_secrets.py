@@ -1,7 +1,6 @@
 """Secrets of the environment: what a config may not hold, and what a task may not ask for. ``test_left_behind`` looks
 for secrets in everything that two whole sweeps write, and gives one to the tests that ask for it."""
 
-import json
 import os
 import secrets
 import signal
@@ -22,27 +21,24 @@ from tests.fakes.tasks import TOML, make_task
     (["--mlflow-uri", "http://me:CANARY@127.0.0.1:9"], "--mlflow-uri"),
     (["-o", "s3://KEY:CANARY@bucket/runs"], "--out"),
 ])  # fmt: skip
-def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(
-    tmp_path, monkeypatch, capsys, words, names
-):
+def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(home, tmp_path, capsys, words, names):
     make_task(tmp_path / "tasks")
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["sweep", "-p", str(tmp_path / "tasks"), "-a", "raw", "--model", "m", *words, "--dry-run"]) == 2
     out, err = capsys.readouterr()
     assert err.startswith(f"hc-ray: {names}: ") and len(err.splitlines()) == 1
     assert "CANARY" not in err + out and holding(tmp_path, {"canary": "CANARY"}) == []
 
 
-def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path, monkeypatch, capsys):
-    canary, dataset = secrets.token_hex(16), str(tmp_path / "tasks")
-    make_task(tmp_path / "tasks", toml=TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n')
+def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path, monkeypatch, hc_ray):
+    canary, dataset = secrets.token_hex(16), tmp_path / "tasks"
+    make_task(dataset, toml=TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n')
     monkeypatch.setenv("OPENAI_API_KEY", canary)
     with data_home() as home:
-        assert cli.run(["tasks", "check", dataset, "--json"]) == 2
-        [fault] = [one for one in json.loads(capsys.readouterr().out)["faults"] if one["field"] == "environment.env"]
+        told = hc_ray("tasks", "check", dataset, "--json", code=2)
+        [fault] = [one for one in told["faults"] if one["field"] == "environment.env"]
         assert "OPENAI_API_KEY, which is a secret" in fault["says"]
-        assert cli.run(["sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run"]) == 2
-        assert "OPENAI_API_KEY" in capsys.readouterr().err
+        refused = hc_ray("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "--dry-run", code=2)
+        assert "OPENAI_API_KEY" in refused
         assert holding(tmp_path, {"canary": canary}) == holding(home, {"canary": canary}) == []
 
 

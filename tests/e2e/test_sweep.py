@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from hc_ray.cli import app as cli
 from tests.fakes.processes import carrying, wait
 from tests.fakes.sweeps import begun, hc_ray, results, told
 from tests.fakes.tasks import make_tasks
@@ -81,30 +80,27 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
 
-def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothing_is_touched(swept, capsys):
+def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothing_is_touched(swept, hc_ray):
     dataset, out, _ = swept
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
-    again = ["sweep", "-p", str(dataset), "-o", str(out), "-a", "raw", *SCRIPTED]
-    assert cli.run(again) == 2 and "--resume" in capsys.readouterr().err
+    again = ["sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED]
+    assert "--resume" in hc_ray(*again, code=2)
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
-    assert cli.run([*again, "--resume"]) == 2 and "agents" in capsys.readouterr().err
+    assert "agents" in hc_ray(*again, "--resume", code=2)
 
 
-def test_a_regrade_comes_to_the_same_verdicts(swept, capsys):
-    _, out, _ = swept
-    assert cli.run(["regrade", str(out), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["trials"]
+def test_a_regrade_comes_to_the_same_verdicts(swept, hc_ray):
+    rows = hc_ray("regrade", swept[1], "--json")["trials"]
     assert len(rows) == 8 and all(row["before"] == row["after"] for row in rows)
 
 
-def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept, capsys):
+def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept, hc_ray):
     _, out, _ = swept
     trial = next(out / "trials" / name for name, r in results(out).items() if r["agent_info"]["name"] == "raw")
     reward = results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
     looks = []
     for _ in range(2):
-        assert cli.run(["unseal", str(trial), "--json"]) == 0
-        seen = json.loads(capsys.readouterr().out)
+        seen = hc_ray("unseal", trial, "--json")
         looks.append(seen["looks"])
         assert seen["verdict"]["passed"] is (reward == 1.0) and seen["verdict"]["rewards"]["reward"] == reward
         assert "test_" in seen["output"] or "passed" in seen["output"], seen

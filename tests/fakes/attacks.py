@@ -3,17 +3,19 @@ are to hold it and far below what would harm a machine; one that comes to its ow
 
 import os
 
-_STUBBORN = """
+
+def _stubborn(program: str) -> str:
+    """A program with a ``fork`` that a limit on processes does not end: the deadline alone is to end it."""
+    return f"""
 import os
 def fork():
     while True:
         try: return os.fork()
         except OSError: pass
-"""
-"""A limit on processes must not end what only the deadline is to end."""
-FORK_BOMB = (
-    _STUBBORN
-    + """
+{program}"""
+
+
+FORK_BOMB = _stubborn("""
 import time
 if fork(): time.sleep(600)
 for _ in range(11):
@@ -21,14 +23,11 @@ for _ in range(11):
     except OSError: pass
 while True:
     if fork(): os._exit(0)
-"""
-)
+""")
 SESSION_BOMB = FORK_BOMB.replace("try: os.fork()", "try: os.fork() or os.setsid()")
 LEFT_BEHIND = SESSION_BOMB.replace("time.sleep(600)", "os._exit(0)")
 """Its command ends at once and well; the bomb goes on."""
-DAEMON = (
-    _STUBBORN
-    + """
+DAEMON = _stubborn("""
 import signal, time
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
     try: signal.signal(number, signal.SIG_IGN)
@@ -41,11 +40,8 @@ if fork() == 0:
             time.sleep(0.01)
     os._exit(0)
 time.sleep(600)
-"""
-)
-HOPPER = (
-    _STUBBORN
-    + """
+""")
+HOPPER = _stubborn("""
 import time
 for _ in range(20):
     if fork() == 0:
@@ -54,11 +50,8 @@ for _ in range(20):
             except OSError: pass
             if fork(): os._exit(0)
 time.sleep(600)
-"""
-)
-SESSION_STORM = (
-    _STUBBORN
-    + """
+""")
+SESSION_STORM = _stubborn("""
 import time
 for _ in range(50):
     if fork() == 0:
@@ -66,8 +59,7 @@ for _ in range(50):
             try: os.setsid()
             except OSError: pass
 time.sleep(600)
-"""
-)
+""")
 """In bubblewrap each call waits for the leader of the command (``sandboxes.inside.filter``)."""
 ENDLESS_OUTPUT = """
 import os

@@ -34,7 +34,7 @@ class _Trials(crew._Trials):
 class _Verifiers(crew._Verifiers):
     stage: World
 
-    async def grade(self, task, handed_in, keep_output, solve):
+    async def grade(self, task, handed_in, keep_output, reference):
         return crew.verdict(self.stage.solvers[handed_in.trial].hint == HINT)
 
 

@@ -9,20 +9,12 @@ from hc_ray.domain.task import Copy, Environment, Task
 DOCKERFILE = (
     "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV GREETING=hello\nCOPY data.txt ./\nCOPY more /opt/more/\n"
 )
+COPIES = Copy(sources=("data.txt",), destination="/app/"), Copy(sources=("more",), destination="/opt/more/")
 TASK = Task(
-    name="contract",
-    digest=hashlib.sha256(DOCKERFILE.encode()).hexdigest(),
-    instruction="",
-    environment=Environment(
-        dockerfile=DOCKERFILE,
-        base="python:3.11-slim-bookworm",
-        env={"GREETING": "hello"},
-        copies=(
-            Copy(sources=("data.txt",), destination="/app/"),
-            Copy(sources=("more",), destination="/opt/more/"),
-        ),
-    ),
-)
+    name="contract", digest=hashlib.sha256(DOCKERFILE.encode()).hexdigest(), instruction="",
+    environment=Environment(dockerfile=DOCKERFILE, base="python:3.11-slim-bookworm", env={"GREETING": "hello"},
+                            copies=COPIES),
+)  # fmt: skip
 
 
 async def shell(box: Sandbox, text: str) -> str:

@@ -169,7 +169,9 @@ class _Verifiers(_Actor):
     async def reference(self, task: Task, keep_output: bool) -> Submission:
         return await self.play("reference", task.name, submission(task, "reference"))
 
-    async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
+    async def grade(
+        self, task: Task, handed_in: Submission | None, keep_output: bool, reference: bool = False
+    ) -> Verdict:
         return await self.play("grade", task.name, verdict(True))
 
     async def leaks(self, blobs: Any) -> list[str]:

@@ -10,13 +10,9 @@ PLAIN = "FROM debian:bookworm-slim\nWORKDIR /app\nENV GREETING=hello\nCOPY data.
 
 
 def task_with_environment(
-    public_root: Path,
-    files: dict[str, bytes] | None = None,
-    *,
-    dockerfile: str | None = PLAIN,
-    docker_image: str | None = None,
-    **environment: object,
-) -> Task:
+    public_root: Path, files: dict[str, bytes] | None = None, *, dockerfile: str | None = PLAIN,
+    docker_image: str | None = None, **environment: object,
+) -> Task:  # fmt: skip
     """A task whose digest is that of its files, so that equal environments share one image."""
     files = {"data.txt": b"given\n"} if files is None else files
     whole = {**files, **({"Dockerfile": dockerfile.encode()} if dockerfile is not None else {})}

@@ -71,6 +71,14 @@ def each(*texts: str) -> Script:
     return lambda prompt, turn, lineage: write(texts[lineage]) if turn == 0 else SUBMIT
 
 
+SUMMARY = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
+
+
+def besides(script: Script, **answers: str) -> Script:
+    """The same, and an answer to each prompt of another purpose."""
+    return lambda prompt, turn, lineage: answers.get(prompt.purpose) or script(prompt, turn, lineage)
+
+
 class Talker(ScriptedModel):
     """Keeps to ``max_tokens``, calls tools natively where it is given any; where so many of its answers wait
     (``WAIT``, ``WAIT 3``) the trial's time is over."""

@@ -18,11 +18,12 @@ def ran(*command: object, timeout: float = 120, **options: Any) -> subprocess.Co
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
 
 
-def program(path: Path, text: str) -> None:
+def program(path: Path, text: str) -> Path:
     """Write a shell program."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
+    return path
 
 
 def read(pid: int, name: str) -> str:

@@ -148,16 +148,10 @@ def _noting(method: Callable[..., Any], note: Callable[..., object]) -> Callable
 
 
 def record(
-    root: Path,
-    runner_home: Path,
-    server: EngineServer,
-    make: Callable[[Path], None],
-    *,
-    before_run: Callable[[sweep.Plan], None] = lambda plan: None,
-    mlflow: bool = False,
-    context: int = 2048,
+    root: Path, runner_home: Path, server: EngineServer, make: Callable[[Path], None], *,
+    before_run: Callable[[sweep.Plan], None] = lambda plan: None, mlflow: bool = False, context: int = 2048,
     **settings: Any,
-) -> Seen:
+) -> Seen:  # fmt: skip
     """One sweep over the tasks that ``make`` writes, below ``root``, with a data root, dataset and output of its own.
     ``runner_home`` is a data root whose built runner is linked rather than built again. ``mlflow``: tracked for real;
     else MLflow's client is a fake that keeps what it is told. ``context``: tokens that prompts may use; by default too
@@ -207,10 +201,7 @@ def files_of(root: Path) -> dict[str, bytes]:
 
 
 def stored(
-    sent: dict[str, dict[int, Phase]],
-    files: dict[str, bytes],
-    public: dict[str, bytes],
-    tracked: list[tuple[str, Any]],
+    sent: dict[str, dict[int, Phase]], files: dict[str, bytes], public: dict[str, bytes], tracked: list[tuple[str, Any]]
 ) -> Seen:
     """What a sweep directory's ``files`` and the requests that were ``sent`` (by trial and phase) show."""
     journal: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -52,16 +52,10 @@ SOLVE_SH = "#!/bin/bash\nprintf 'def add(a, b):\\n    return a + b\\n' > /app/ad
 
 
 def make_task(
-    folder: Path,
-    name: str = "add",
-    *,
-    instruction: str = INSTRUCTION,
-    toml: str = TOML,
-    dockerfile: str | None = DOCKERFILE,
-    environment: dict[str, str] | None = None,
-    tests: dict[str, str] | None = None,
-    solution: dict[str, str] | None = None,
-) -> Path:
+    folder: Path, name: str = "add", *, instruction: str = INSTRUCTION, toml: str = TOML,
+    dockerfile: str | None = DOCKERFILE, environment: dict[str, str] | None = None,
+    tests: dict[str, str] | None = None, solution: dict[str, str] | None = None,
+) -> Path:  # fmt: skip
     """Write the task ``folder/name`` and return its path. Unnamed parts make a sound small task: a Python function."""
     task = folder / name
     files = {"task.toml": toml, "instruction.md": instruction}

@@ -1,5 +1,4 @@
-"""What unit tests share: no generated example is judged by how long it took, a data root of a test's own, and processes
-that end with their test."""
+"""What unit tests share: no generated example is judged by how long it took, and processes end with their test."""
 
 import subprocess
 
@@ -8,13 +7,6 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """``HC_RAY_HOME``, a folder that is not there yet."""
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 @pytest.fixture

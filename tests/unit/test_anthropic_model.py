@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hc_ray.agent.actions import functions
-from hc_ray.cli import app as cli
 from hc_ray.domain.config import Sampling
 from hc_ray.domain.engine_config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
@@ -153,16 +152,16 @@ async def test_a_key_is_named_by_its_variable_and_a_missing_or_refused_one_is_on
 @pytest.mark.parametrize(("words", "says"), [
     (["--model", "claude-x"], "ANTHROPIC_API_KEY is not set: export your API key in it"),
     ([], "--engine anthropic needs --model NAME"),
+    (["--engine", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--api-key-env", "NO_KEY"],
+     "NO_KEY is not set: export your API key in it"),
     (["--model", "claude-x", "--api-key-env", "A_KEY"], "SDK; install it: pip install 'hc-ray[claude]'"),
 ])  # fmt: skip
-def test_what_is_missing_is_told_in_one_line(words, says, monkeypatch, capsys, tmp_path):
+def test_what_is_missing_is_told_in_one_line(words, says, monkeypatch, hc_ray, home, tmp_path):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("A_KEY", KEY)
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "anthropic", None)
     monkeypatch.delitem(sys.modules, "hc_ray.engines.anthropic_messages", raising=False)
     make_task(tmp_path / "set")
-    out, given = tmp_path / "out", ["-p", str(tmp_path / "set"), "-a", "raw", "--engine", "anthropic"]
-    code = cli.run(["sweep", *given, "-o", str(out), *words])
-    said = capsys.readouterr().err
-    assert code == 2 and says in said and len(said.splitlines()) == 1 and KEY not in said and not out.exists()
+    out, given = tmp_path / "out", ["-p", tmp_path / "set", "-a", "raw", "--engine", "anthropic"]
+    said = hc_ray("sweep", *given, "-o", out, *words, code=2)
+    assert says in said and len(said.splitlines()) == 1 and KEY not in said and not out.exists()

@@ -5,10 +5,13 @@ from typing import Any, cast
 import pytest
 
 from hc_ray.domain.candidate import NO_TEXT, Candidate
+from hc_ray.domain.errors import DatasetError, VerifierError
+from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray_actors.driver.trial_files import DIFFERENCES
-from hc_ray_actors.jobs.audit_subjects import _trial
+from hc_ray_actors.jobs.audit import _task
+from hc_ray_actors.jobs.audit_subjects import Subject, _trial
 from tests.fakes.sweepdir import MemoryStore, add_trial
 
 
@@ -32,3 +35,13 @@ def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_k
     tars = {digest: state.tar for digest, state in states.items() if state.tar}
     assert tars == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
     assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]
+
+
+@pytest.mark.parametrize("fault", [VerifierError("the sandbox is gone"), DatasetError("t: it has no solution")])
+async def test_a_task_that_cannot_be_looked_at_is_unmeasured_and_ends_no_audit(fault):
+    async def look_at(task, state, tests, repeats):
+        raise fault
+
+    task = Task(name="t", digest="ab" * 32, instruction="Do it.", environment=Environment())
+    evidence, bits, lost = await _task(look_at, Subject(task=task))
+    assert (evidence.unmeasured, bits, lost) == (str(fault), {}, 1)

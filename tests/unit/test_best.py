@@ -1,10 +1,8 @@
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from hc_ray.cli import app as cli
 from hc_ray.cli.config_loader import exported_config, load_config
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, OutputError
@@ -75,25 +73,23 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts, wins)
             exported({"one": store})
 
 
-def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, home, tmp_path, monkeypatch, capsys):
+def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, home, tmp_path, monkeypatch, hc_ray):
     monkeypatch.chdir(tmp_path)
-    assert cli.run(["export", "best", "one", "two", "-o", "best.yaml"]) == 0
-    assert "hc-ray sweep --from best.yaml" in capsys.readouterr().out
+    assert "hc-ray sweep --from best.yaml" in hc_ray("export", "best", "one", "two", "-o", "best.yaml")
     config = load_config(base=exported_config("best.yaml")["settings"])
     assert (config.agents, config.dataset, config.split) == (("hc",), "starter", "dev")
     assert config.solver == SolverConfig(samples=8)
     read, write = os.pipe()  # it can be read once, as a shell's <(...)
     os.write(write, Path("best.yaml").read_bytes())
     os.close(write)
-    assert cli.run(["sweep", "--from", f"/dev/fd/{read}", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
-                    "--script", "tests.fakes.scripts:echo", "--set", "solver.samples=5"]) == 0  # fmt: skip
+    told = hc_ray("sweep", "--from", f"/dev/fd/{read}", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
+                  "--script", "tests.fakes.scripts:echo", "--set", "solver.samples=5")  # fmt: skip
     os.close(read)
-    told = json.loads(capsys.readouterr().out)
     planned = told["config"]
     assert any("tuned on 0 of these 1 task" in note for note in told["notes"]), told["notes"]
     assert (planned["agents"], planned["solver"]["samples"]) == (["hc"], 5)
-    assert cli.run(["sweep", "demo", "--from", "best.yaml"]) == 2
-    assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
+    hc_ray("sweep", "demo", "--from", "best.yaml", code=2)
+    assert "File exists" in hc_ray("export", "best", "one", "two", code=2)
     text = Path("best.yaml").read_text()
     for wrong, says in {
         text.replace("solver.samples: 8", "solver.samples: 9"): "modified since its export",
@@ -133,15 +129,13 @@ def test_what_cannot_be_ranked_is_told_in_one_line():
         best({"x": half})
 
 
-def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, capsys):
+def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, hc_ray):
     other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five", planned_trials=4)
     found = stats({"two": two["two"], "five": other})
     rows = sorted((one["label"].split()[0], one["split"], one["trials"], one["passes"]) for one in found["configs"])
     assert rows == [("hc", "dev", 2, 2), ("hc", "dev", 3, 1), ("hc", "holdout", 9, 9), ("oracle", "dev", 9, 9)]
     assert found["sweeps"]["five"] == {"dataset": "terminal", "trials": 0, "planned_trials": 4}
     other.save(tmp_path / "five")
-    assert cli.run(["stats", str(tmp_path / "two"), str(tmp_path / "five")]) == 0
-    assert "five: 0 of 4 trials" in capsys.readouterr().out
-    assert cli.run(["best", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
-    told = capsys.readouterr().out
+    assert "five: 0 of 4 trials" in hc_ray("stats", tmp_path / "two", tmp_path / "five")
+    told = hc_ray("best", tmp_path / "one", tmp_path / "two")
     assert all(part in told for part in ("Best overall: hc (wide", "not a result", "biased upwards"))

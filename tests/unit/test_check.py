@@ -35,6 +35,15 @@ def test_a_misspelt_table_is_a_warning_and_a_copy_of_what_is_not_there_a_fault(t
     assert (fault.task, fault.says) == ("b", "copies dta, of which environment/ holds no file")
 
 
+def test_a_volume_is_a_warning_since_no_copy_of_a_container_holds_it(tmp_path):
+    lines = 'VOLUME /data $MORE\nFROM built\nVOLUME ["/last"]\n'
+    make_task(tmp_path, "a", dockerfile=DOCKERFILE.replace("\n", " AS built\n", 1) + "ENV MORE=/more\n" + lines)
+    report = check(tmp_path)
+    (warning,) = report.warnings
+    assert report.faults == () and warning.field == "environment/Dockerfile"
+    assert warning.says.startswith("has VOLUME /data /more /last: Docker leaves it out")
+
+
 def test_every_fault_of_one_task_is_told_at_once(tmp_path):
     make_task(tmp_path, "bad", toml="[environment]\ncpus = 'x'\n[agent]\ntimeout_sec = 0\n", instruction=" \n",
               dockerfile=None, tests={"other.sh": ""}, solution={})  # fmt: skip
@@ -44,6 +53,14 @@ def test_every_fault_of_one_task_is_told_at_once(tmp_path):
     }  # fmt: skip
     for fault in check(tmp_path / "bad").faults:
         assert fault.task == "bad" and fault.says and fault.remedy
+
+
+def test_a_variable_that_tests_or_reference_need_and_this_machine_lacks_is_told_before_any_trial(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_TEST_IS_SET", "1")
+    toml = "[verifier.env]\nA = '${HC_TEST_IS_SET}'\nB = '${HC_TEST_LACKS}'\n[solution.env]\nC = '${HC_TEST_LACKS}'\n"
+    make_task(tmp_path, "a", toml=toml)
+    make_task(tmp_path, "b", instruction="B.\n", toml=toml.replace("}", ":-x}"))
+    assert faults_of(tmp_path) == {("a", "verifier.env"), ("a", "solution.env")}
 
 
 def test_scripts_with_the_line_ends_of_windows_are_told(tmp_path):

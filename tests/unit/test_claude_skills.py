@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from hc_ray.agent import prompt_templates
-from hc_ray.cli import app as cli
 from hc_ray.cli import claude_skills
 from hc_ray.climb import meta_reasoner
 from hc_ray.domain.prompt import Completion
@@ -87,22 +86,19 @@ def test_every_example_is_read_by_its_role_and_fits_its_schema(tmp_path):
         assert (ran.returncode == 0) == passes, ran.stdout
 
 
-def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_a_users_own(tmp_path, capsys):
+def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_a_users_own(tmp_path, hc_ray):
     export = ["skills", "export", "--claude"]
-    assert cli.run([*export, str(tmp_path), "--json"]) == 0
-    written = json.loads(capsys.readouterr().out)["written"]
+    written = hc_ray(*export, tmp_path, "--json")["written"]
     assert len(written) == 12 and str(tmp_path / ".claude/skills/testgen/SKILL.md") in written
     assert {one.name for one in (tmp_path / ".claude" / "skills").iterdir()} == NAMES
     assert claude_skills.export(tmp_path)
     mine, gone = tmp_path / ".claude/skills/testgen/SKILL.md", tmp_path / ".claude/skills/decomposer/SKILL.md"
     mine.write_text("mine")
     gone.unlink()
-    assert cli.run([*export, str(tmp_path)]) == 2
-    refused = capsys.readouterr().err
+    refused = hc_ray(*export, tmp_path, code=2)
     assert "pass --force to replace them" in refused and str(mine) in refused
     assert len(refused.splitlines()) == 1 and mine.read_text() == "mine" and not gone.exists()
-    assert cli.run([*export, str(tmp_path), "--force"]) == 0
+    hc_ray(*export, tmp_path, "--force")
     assert mine.read_text() == SKILLS["testgen"]["SKILL.md"] and gone.exists()
     (tmp_path / "file").write_text("")
-    capsys.readouterr()
-    assert cli.run([*export, str(tmp_path / "file")]) == 2 and len(capsys.readouterr().err.splitlines()) == 1
+    assert len(hc_ray(*export, tmp_path / "file", code=2).splitlines()) == 1

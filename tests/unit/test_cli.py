@@ -89,6 +89,12 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["report", "nowhere"], "nowhere: not a sweep directory"),
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
+    (["sweep", "--base-url", ""], "--base-url is empty, as when a variable of the shell is not set: give a value"),
+    (["sweep", "--model="], "--model is empty"),
+    (["sweep", "-p", " "], "-p is empty"),
+    (["report", ""], "an argument is empty"),
+    (["sweep", "--set", "engine.base_url="], "--set engine.base_url: there is no value; write null for none"),
+    (["sweep", "--set", "engine.base_url=''"], "--set engine.base_url: '' is not allowed: it must not be empty"),
 ])  # fmt: skip
 def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -97,22 +103,19 @@ def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, 
     assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2 and not list(tmp_path.iterdir())
 
 
-def test_status_and_show_of_a_climb_say_where_its_sweeps_are(tmp_path, capsys):
+def test_status_and_show_of_a_climb_say_where_its_sweeps_are(tmp_path, hc_ray):
     (tmp_path / "settings.json").write_text("{}")
-    assert cli.run(["status", str(tmp_path)]) == 2
-    assert f"a climb, not a sweep; {tmp_path}/sweeps holds its sweeps" in capsys.readouterr().err
-    assert cli.run(["show", str(tmp_path)]) == 2 and "a climb, not a sweep" in capsys.readouterr().err
+    for verb in ("status", "show"):
+        assert f"a climb, not a sweep; {tmp_path}/sweeps holds its sweeps" in hc_ray(verb, tmp_path, code=2)
 
 
 def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb_and_its_plan_names_models_and_tasks(
-    tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, hc_ray
 ):
     monkeypatch.chdir(tmp_path)
     given = ["climb", "-o", "out", "--sandbox", "bwrap", "--dry-run"]
-    assert cli.run(["sweep", *given, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["terms"]["tokens"] == 3_000_000
-    assert cli.run(["climb", *given]) == 0
-    out = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert hc_ray("sweep", *given, "--json")["terms"]["tokens"] == 3_000_000
+    out = [" ".join(line.split()) for line in hc_ray("climb", *given).splitlines()]
     assert {"model smollm2-135m-instruct (embedded engine)",
             "meta-reasoner smollm2-135m-instruct (embedded engine)"} <= set(out)  # fmt: skip
     assert out[-1].startswith("tasks: hc-ray/") and out[-1].endswith("hc-ray/word-lengths")
@@ -129,19 +132,19 @@ def test_a_bug_is_one_line_and_exit_code_1_and_debug_which_may_stand_anywhere_sh
             cli.run(arguments)
 
 
-def test_report_writes_both_files_and_shows_people_the_table_the_comparisons_and_what_is_unscored(sweep, capsys):
+def test_report_writes_both_files_and_shows_people_the_table_the_comparisons_and_what_is_unscored(
+    sweep, capsys, hc_ray
+):
     assert cli.run(["report", str(sweep), "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == "" and json.loads(out) == report.summarise(SweepStore(str(sweep)))
     assert json.loads((sweep / "report.json").read_text()) == json.loads(out)
     assert (sweep / "report.html").read_text().startswith("<!doctype html>")
-    assert cli.run(["report", str(sweep)]) == 0
-    out = capsys.readouterr().out
+    out = hc_ray("report", sweep)
     assert "hc vs. raw (dev): no difference detected" in out and "EngineError: the server died" in out
     assert "if unscored trials count as fails" in out
     (row,) = [line.split() for line in out.splitlines() if line.startswith("raw ")]
     assert " ".join(row).startswith("raw 0.25 [0.07, 0.59] not measured 8 8 0 ")
-    assert "not measured" in " ".join(row)
 
 
 def test_a_reader_that_goes_away_is_no_fault(sweep):
@@ -157,7 +160,7 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(sweep):
     assert "\\u2265 0.80" in done.stdout and "Also written to" in done.stdout
 
 
-def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys, monkeypatch):
+def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys, monkeypatch, hc_ray):
     for arguments, code, told in (
         ([f"{sweep}/double__hc"], 0, ["contradicted by a second reading", "observed 1, expected 0"]),
         ([f"{sweep}/trials/double__hc", "--json"], 0, ['"chosen": "c0.1"']),
@@ -168,29 +171,26 @@ def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys, monkeypatch):
         assert all(part in said for part in told)
     monkeypatch.setattr(trials, "TRIALS", 20)
     for words, whole in (((), False), (("-v",), True)):
-        assert cli.run(["show", str(sweep), *words]) == 0
-        said = capsys.readouterr().out
+        said = hc_ray("show", sweep, *words)
         assert ("and 5 more (-v lists them)" in said) is not whole and ("t07__raw" in said) is whole
 
 
-def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, tmp_path, monkeypatch, capsys):
+def test_what_testgen_prints_as_json_is_a_suite_that_the_mcp_server_runs(home, tmp_path, monkeypatch, hc_ray):
     suite = Suite(tests=(call_test("t1", "double(2)", "4"),), prompt_tokens=9)
     monkeypatch.setattr(single, "make_suite", lambda settings, path: suite)
-    assert cli.run(["testgen", "-p", "x", "--json"]) == 0
-    (tmp_path / "suite.json").write_text(out := capsys.readouterr().out)
-    assert json.loads(out)["schema_version"] == 1
+    (tmp_path / "suite.json").write_text(json.dumps(out := hc_ray("testgen", "-p", "x", "--json")))
+    assert out["schema_version"] == 1
     assert kept(tmp_path, "suite.json", Folders([str(tmp_path)]))[1] == suite.tests
-    assert cli.run(["testgen", "-p", "x"]) == 0 and "1 admitted of 1 generated" in capsys.readouterr().out
+    assert "1 admitted of 1 generated" in hc_ray("testgen", "-p", "x")
 
 
-def test_status_counts_what_is_there(sweep, capsys):
+def test_status_counts_what_is_there(sweep, hc_ray):
     events = [{"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
               {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""}]  # fmt: skip
     (sweep / "events").mkdir()
     (sweep / "events" / "000000.jsonl").write_text("\n".join(map(json.dumps, events)))
     (sweep / "lease.json").write_text(ELSEWHERE.model_copy(update={"released": True}).model_dump_json())
-    assert cli.run(["status", str(sweep), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = hc_ray("status", sweep, "--json")
     assert (found["done"], found["owner"], found["running"]) == (25, "ended", [])
     assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
     (done,) = (folder.name for folder in (sweep / "trials").glob("double__*"))
@@ -198,13 +198,13 @@ def test_status_counts_what_is_there(sweep, capsys):
     (sweep / "events" / "000001.jsonl").write_text(json.dumps(start))
     for renewed, owner, running in ((time.time(), "running", ["x__1"]), (0, "gone", [])):
         (sweep / "lease.json").write_text(ELSEWHERE.model_copy(update={"renewed_at": renewed}).model_dump_json())
-        assert cli.run(["status", str(sweep), "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = hc_ray("status", sweep, "--json")
         assert (found["owner"], [one["trial"] for one in found["running"]]) == (owner, running)
+    assert f"its process died; to continue: hc-ray sweep --resume -o {sweep}\n" in hc_ray("status", sweep)
 
 
 def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lease_is_renewed(
-    sweep, monkeypatch, capsys
+    sweep, monkeypatch, hc_ray
 ):
     def hold(offset):
         held = ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset})
@@ -213,8 +213,7 @@ def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lea
     def owner(offset, sleep):
         hold(offset)
         monkeypatch.setattr(time, "sleep", sleep)
-        assert cli.run(["status", str(sweep), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)["owner"]
+        return hc_ray("status", sweep, "--json")["owner"]
 
     for offset in (-400, 400):
         assert owner(offset, lambda seconds, offset=offset: hold(offset)) == "running"
@@ -233,66 +232,59 @@ def test_one_flag_is_enough_for_a_server_that_holds_one_model():
         assert config_from(None, {"--base-url": server.base_url, "--model": "two"}).engine.model == "two"
 
 
-def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_what_it_decides_itself(tmp_path, capsys):
+def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_what_it_decides_itself(tmp_path, hc_ray):
     file = tmp_path / "mine.yaml"
     file.write_text("seeds: 3\ninclude: [a*]\n")
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
     assert config_from(None, {"--script": "mine:answer"}).engine.kind == "scripted"
-    assert cli.run(["run", "-p", "x", "--set", "seeds=3"]) == 2
-    assert "--set seeds: `run` runs one trial, with the task, agent and seed" in capsys.readouterr().err
-    assert cli.run(["run", "-p", "x", "--set", "solver.samplse=3"]) == 2
-    assert "did you mean solver.samples?" in capsys.readouterr().err
+    for wrong, says in (("seeds=3", "--set seeds: `run` runs one trial, with the task, agent and seed"),
+                        ("solver.samplse=3", "did you mean solver.samples?")):  # fmt: skip
+        assert says in hc_ray("run", "-p", "x", "--set", wrong, code=2)
 
 
-def test_tasks_check_tells_every_fault_with_its_remedy_and_refuses_a_folder_without_tasks(tmp_path, capsys):
+def test_tasks_check_tells_every_fault_with_its_remedy_and_refuses_a_folder_without_tasks(tmp_path, capsys, hc_ray):
     (tmp_path / "set" / "one").mkdir(parents=True)
     (tmp_path / "set" / "one" / "task.toml").write_text("x =\n")
     assert cli.run(["tasks", "check", str(tmp_path / "set")]) == 2
     said = capsys.readouterr().out
     assert "is not valid TOML" in said and "instruction.md" in said and "fault" in said.splitlines()[0]
-    assert cli.run(["tasks", "check", str(tmp_path / "set"), "--json"]) == 2
-    report = json.loads(capsys.readouterr().out)
+    report = hc_ray("tasks", "check", tmp_path / "set", "--json", code=2)
     assert report["tasks"] == 1 and {*report["faults"][0]} == {"task", "field", "says", "remedy"}
     (tmp_path / "empty").mkdir()
-    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2
-    assert "contains no task" in (said := capsys.readouterr().err) and "migrate" not in said
+    said = hc_ray("tasks", "check", tmp_path / "empty", code=2)
+    assert "contains no task" in said and "migrate" not in said
     (tmp_path / "empty" / "task.yaml").touch()
-    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2 and "migrate" in capsys.readouterr().err
+    assert "migrate" in hc_ray("tasks", "check", tmp_path / "empty", code=2)
 
 
-def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path, monkeypatch, capsys):
+def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path, monkeypatch, hc_ray):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
-    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo"]
-    assert cli.run(told) == 0
-    assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]
+    told = hc_ray("sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:echo")
+    assert told["config"]["tags"] == ["demo"]
 
 
-def test_an_interrupted_command_says_so(monkeypatch, capsys):
-    def interrupted(**options):
-        raise KeyboardInterrupt
+def raising(fault):
+    def work(*_, **__):
+        raise fault
 
-    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
-    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
+    return work
 
 
-def test_one_that_is_interrupted_while_it_loads_or_builds_a_validator_says_so_too(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("where", "fault"), [
+    (doctor, KeyboardInterrupt()), (doctor, SchemaError('Error building "model" validator:\n  KeyboardInterrupt: ')),
+    (cli._Commands, KeyboardInterrupt()),
+], ids=["at work", "while it builds a validator", "while options are read"])  # fmt: skip
+def test_an_interrupted_command_says_so(where, fault, monkeypatch, hc_ray):
+    monkeypatch.setattr(where, "examine" if where is doctor else "parse_args", raising(fault))
+    assert hc_ray("doctor", code=130) == "hc-ray: interrupted\n"
+
+
+def test_one_that_is_interrupted_while_it_loads_says_so_too(tmp_path):
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
     done = ran(sys.executable, "-m", "hc_ray", "doctor", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stderr) == (130, "hc-ray: interrupted\n")
-
-    def interrupted(**options):
-        raise SchemaError('Error building "model" validator:\n  KeyboardInterrupt: ')
-
-    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", interrupted)
-    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
-
-    def too(*given):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli._Commands, "parse_args", too)
-    assert cli.run(["doctor"]) == 130 and capsys.readouterr().err == "hc-ray: interrupted\n"
 
 
 def test_what_a_library_breaks_at_the_end_of_the_process_changes_no_exit_code_of_who_was_interrupted(tmp_path):
@@ -333,71 +325,57 @@ def test_doctor_fails_where_a_remedy_that_it_was_told_to_run_does(comes, monkeyp
 
 
 @pytest.mark.parametrize("inner", ["", "/inner"])
-def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, capsys, inner):
+def test_a_data_folder_that_cannot_be_is_no_bug_and_the_remedy_is_told(tmp_path, monkeypatch, hc_ray, inner):
     (tmp_path / "file").touch()
     monkeypatch.setenv("HC_RAY_HOME", f"{tmp_path}/file{inner}")
-    assert cli.run(["sweep", "--dry-run"]) == 1
-    told = capsys.readouterr().err
+    told = hc_ray("sweep", "--dry-run", code=1)
     assert "bug" not in told and told.startswith(f"hc-ray: {tmp_path}/file")
     assert told.endswith(f"in {tmp_path}/file{inner}: {REMEDY}\n")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    assert cli.run(["doctor", "--json"]) == 1
-    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    found = {one["name"]: one for one in hc_ray("doctor", "--json", code=1)["findings"]}
     assert "unset RAY_ADDRESS" in found["ray"]["says"] and not found["ray"]["remedy"], "it says its own"
     assert found["runner"]["remedy"].endswith(REMEDY)
 
 
-def test_a_name_that_is_no_utf_8_is_told_with_the_remedy(capsys):
-    assert cli.run(["report", os.fsdecode(b"t\xe4sks")]) == 2
-    assert (
-        capsys.readouterr().err
-        == "hc-ray: 't\\udce4sks' is not valid UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
-    )
+def test_a_name_that_is_no_utf_8_is_told_with_the_remedy(hc_ray):
+    told = "hc-ray: 't\\udce4sks' is not valid UTF-8: rename it, or set a locale such as LC_ALL=C.UTF-8\n"
+    assert hc_ray("report", os.fsdecode(b"t\xe4sks"), code=2) == told
 
 
-def test_a_folder_whose_name_is_no_utf_8_is_told_with_the_remedy_where_it_matters(home, tmp_path, monkeypatch, capsys):
+def test_a_folder_whose_name_is_no_utf_8_is_told_with_the_remedy_where_it_matters(home, tmp_path, monkeypatch, hc_ray):
     make_task(tmp_path / "set", "add")
     (odd := tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
     monkeypatch.chdir(odd)
-    assert cli.run(["tasks", "check", "../set"]) == 0
-    assert cli.run(["run", "-p", "../set/add", "-a", "nop", "--sandbox", "bwrap"]) == 2
-    assert "caf\\udce9', the current directory, is not valid UTF-8: rename it, or set" in capsys.readouterr().err
+    hc_ray("tasks", "check", "../set")
+    said = hc_ray("run", "-p", "../set/add", "-a", "nop", "--sandbox", "bwrap", code=2)
+    assert "caf\\udce9', the current directory, is not valid UTF-8: rename it, or set" in said
 
 
-def test_a_server_cannot_command_the_terminal_by_what_it_refuses_with(monkeypatch, capsys):
-    def refuses(**options):
-        raise ModelError("no model answers: \x1b]0;mine\x07")
-
-    monkeypatch.setattr("hc_ray_actors.jobs.doctor.examine", refuses)
-    assert cli.run(["doctor"]) == 2 and "\x1b" not in capsys.readouterr().err
+def test_a_server_cannot_command_the_terminal_by_what_it_refuses_with(monkeypatch, hc_ray):
+    monkeypatch.setattr(doctor, "examine", raising(ModelError("no model answers: \x1b]0;mine\x07")))
+    assert "\x1b" not in hc_ray("doctor", code=2)
 
 
-def test_a_name_that_no_file_can_have_is_no_bug(tmp_path, monkeypatch, capsys):
+def test_a_name_that_no_file_can_have_is_no_bug(tmp_path, monkeypatch, hc_ray):
     monkeypatch.chdir(tmp_path)
-    for arguments in (["sweep", "a" * 300], ["sweep", "-p", "a" * 300]):
-        assert cli.run(arguments) == 1
-        assert capsys.readouterr().err == f"hc-ray: {'a' * 300}: File name too long\n"
+    for words in (["sweep", "a" * 300], ["sweep", "-p", "a" * 300]):
+        assert hc_ray(*words, code=1) == f"hc-ray: {'a' * 300}: File name too long\n"
 
 
-def test_a_user_without_a_home_is_asked_to_name_a_data_folder(monkeypatch, capsys):
+def test_a_user_without_a_home_is_asked_to_name_a_data_folder(monkeypatch, hc_ray):
     for name in ("HC_RAY_HOME", "XDG_DATA_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
-    assert cli.run(["doctor"]) == 2
-    assert capsys.readouterr().err.startswith("hc-ray: this user has no home folder: set HC_RAY_HOME to")
+    assert hc_ray("doctor", code=2).startswith("hc-ray: this user has no home folder: set HC_RAY_HOME to")
+    asked = hc_ray("--install-completion", "bash", code=1)
+    assert asked.startswith("hc-ray: this user has no home folder: set HOME to")
 
 
-def test_a_data_folder_without_file_locks_is_told_with_the_remedy(tmp_path, monkeypatch, capsys):
-    def has_none(*_):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    monkeypatch.setattr(fcntl, "flock", has_none)
-    assert cli.run(["models", "pull"]) == 1
-    told = capsys.readouterr().err
-    assert "bug" not in told and str(tmp_path) in told and "file system has no locks" in told, told
-    assert REMEDY in told, told
+def test_a_data_folder_without_file_locks_is_told_with_the_remedy(home, monkeypatch, hc_ray):
+    monkeypatch.setattr(fcntl, "flock", raising(OSError(errno.ENOSYS, "Function not implemented")))
+    told = hc_ray("models", "pull", code=1)
+    assert "bug" not in told and str(home) in told and "file system has no locks" in told and REMEDY in told, told
 
 
 def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_remedy(tmp_path, monkeypatch):
@@ -408,13 +386,23 @@ def test_of_a_tree_that_could_not_be_copied_the_first_file_is_told_with_the_reme
     assert refusal(OSError(errno.ENOSPC, "No space left on device")).splitlines()[1] == remedy
 
 
-def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, capsys):
+def test_a_data_folder_without_room_is_told_once_and_refuses_no_task(home, tmp_path, monkeypatch, hc_ray):
+    def full(source, target, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    make_task(tmp_path / "set", "one")
+    monkeypatch.setattr("hc_ray.blind.sealing.vault.copy_tree", full)
+    said = hc_ray("tasks", "list", tmp_path / "set", code=1)
+    assert f"hc-ray: {home}/" in said and ": No space left on device\n" in said and REMEDY in said
+
+
+def test_the_plan_of_a_sweep_says_that_its_folder_cannot_be_made(tmp_path, hc_ray):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nothing")
     for out, fault in (("file", "file is a file, not a folder"), ("file/x", "file is a file, not a folder"),
                        ("link", "link is a link to nothing, not a folder")):  # fmt: skip
-        assert cli.run(["sweep", "-a", "nop", "--dry-run", "-o", f"{tmp_path}/{out}"]) == 2
-        assert f"{tmp_path}/{fault}; choose another one with -o" in capsys.readouterr().err
+        said = hc_ray("sweep", "-a", "nop", "--dry-run", "-o", f"{tmp_path}/{out}", code=2)
+        assert f"{tmp_path}/{fault}; choose another one with -o" in said
 
 
 def test_a_command_whose_streams_are_closed_does_its_work_all_the_same(tmp_path):

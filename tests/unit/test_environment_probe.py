@@ -76,6 +76,12 @@ def test_the_state_and_the_last_commits_of_git_repositories_are_told_and_nothing
         any("(old) change 17" in line for line in lines) and lines[-1] == "…" and len(lines) == looker.STATE_LINES + 3
     )
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+    (store / "hooks").mkdir(exist_ok=True)
+    for name in ("post-receive", "update.sample"):
+        (store / "hooks" / name).write_text("x")
+    within = [one["path"] for one in looker.files(store)]
+    assert {"objects/", "refs/", "HEAD", "hooks/post-receive"} <= {*within}, "a bare repository as working directory"
+    assert len([one for one in within if one.startswith(("objects", "refs")) or one.endswith(".sample")]) == 2
 
 
 def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):

@@ -2,6 +2,8 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, SelfTest, Suite
 from hc_ray.engines.scripted import count_pieces
 from hc_ray.search.pool import Pool
+from hc_ray.selftests.file_suite import FileSuiteWriter
+from hc_ray.selftests.runner import STOPPED
 from tests.fakes.testers import a_tester, suite_of
 
 TASK = (
@@ -60,6 +62,15 @@ async def test_the_gate_drops_what_is_unsteady_or_cannot_run_and_tells_guards_an
     assert kept["stays"].guard and why[kept["stays"].id].startswith("a guard")
     assert not kept["easy"].guard and why[kept["easy"].id] == "judges nobody: the empty state passes it"
     assert [name for name, one in kept.items() if one.discriminates] == ["kept", "asked_by_nobody"]
+
+
+async def test_a_test_that_the_gate_had_no_time_for_is_dropped_and_not_taken_for_one_that_fails_there():
+    suite, _ = await made(written("stays"))
+    writer = object.__new__(FileSuiteWriter)
+    writer.reasons = {}
+    (test,) = suite.tests
+    assert writer._on_untouched(test, (STOPPED,)) is None
+    assert writer.reasons == {test.id: "was not run here: others ran out of time"}
 
 
 async def test_a_second_reading_drops_what_a_quotation_contradicts_and_doubts_what_it_finds_no_sentence_for():

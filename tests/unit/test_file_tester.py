@@ -1,6 +1,7 @@
 """How a tester's whole test files are read, and what knows nothing of a task."""
 
 import sqlite3
+from base64 import b64encode
 
 import pytest
 from hypothesis import given, settings
@@ -203,31 +204,30 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
 def test_all_files_of_the_environment_are_shown_however_long_the_first_are_and_what_can_be_read_in_a_database():
     made = sqlite3.connect(":memory:")
     made.execute("CREATE TABLE orders (number INTEGER, placed TEXT)")
-    logs = {f"{name}.log": b"GET / 200\n" * 1600 for name in "abcdefgh"}
-    told = heads(
-        {
-            **logs,
-            "shop.db": made.serialize(),
-            "empty": b"",
-            "notes.md": b"the last of all",
-            "odd": b"\0",
-            "cut.so": "\x02\ufffdELF".encode(),
-            "page": b"a\f\x1b[1mb\n",
-            "old": b"R\xfcckgabe",
-        }
-    )
+    logs = {f"{name}.log": f"GET /{name} OK\n".encode() * 1600 for name in "abcdefgh"}
+    odd = {"empty": b"", "odd": b"\0", "cut.so": "\x02\ufffdELF".encode(), "page": b"a\f\x1b[1mb\n",
+           "old": b"R\xfcckgabe"}  # fmt: skip
+    told = heads({**logs, "shop.db": made.serialize(), "notes.md": b"the last of all", **odd})
     assert "old (no UTF-8; shown as ISO 8859-1):\nRückgabe" in told
-    assert all(f"{name}:\nGET / 200\n" in told for name in logs) and told.index("a.log:") < told.index("h.log:")
+    assert all(f"{name}:\nGET /{name[0]} OK\n" in told for name in logs) and told.index("a.log:") < told.index("h.log:")
     assert "shop.db (no text; what can be read in it):" in told and "CREATE TABLE orders (number" in told
-    assert (
-        "cut.so" not in told
-        and "page:\na\f" in told
-        and "notes.md:\nthe last of all" in told
-        and len(told) < 17_000
-        and told.count("… cut after") == 8
-    )
+    assert "cut.so" not in told and "page:\na\f" in told and "notes.md:\nthe last of all" in told
+    assert len(told) < 17_000 and told.count("… cut after") == 8
     assert "cut after" not in heads({"a": b"x" * 4700}), "a file that is little longer is shown whole"
     assert "[… cut after 4000 characters]" in heads({"a": b"x" * 9000}) and heads({"empty": b""}) == heads({}) == ""
+
+
+def test_rows_of_data_that_differ_only_in_numbers_leave_their_room_to_programs():
+    rows = [f"{i},{i * 37 % 1000},{'AB'[i % 2]}\n" for i in range(400)]
+    rows[300] = "300,n/a,A\n"
+    table, program = ("id,value,kind\n" + "".join(rows)).encode(), "import sys\nprint(sys.argv[1])\nx()\n" * 120
+    key = b"-----BEGIN KEY-----\n" + b"".join(b64encode(bytes([i] * 48)) + b"\n" for i in range(50))
+    files = {"tool.py": program.encode(), "a.csv": table, "b.csv": table + b"400,0,A\n", "c.csv": table, "key.pem": key}
+    told = heads(files)
+    assert "c.csv:\n(the same as a.csv)" in told and "[… 45 lines like others]" in told
+    assert f"tool.py:\n{program}" in told
+    assert "a.csv:\nid,value,kind\n0,0,A\n1,37,B\n" in told and "[… 290 lines like others]\n300,n/a,A\n" in told
+    assert "b.csv:\nid,value,kind\n0,0,A\n[… 299 lines like others]\n300,n/a,A\n[…" in told and "cut after" not in told
 
 
 def test_a_tester_is_told_the_state_of_repositories():

@@ -1,6 +1,7 @@
 """What runs inside the verifier's sandbox, run here without one: the grader and its pytest witness."""
 
 import base64
+import hashlib
 import json
 import mmap
 import shutil
@@ -134,7 +135,7 @@ def test_errors(broken): pass
     report = ground.run("$PYTEST test_it.py; echo $? > $LOGS/reward.txt\n", module)
     (end,) = ends(report)
     (start,) = [message for message in report["witness"] if message["type"] == "start"]
-    assert end.pop("session") == start["session"]
+    assert end.pop("session") == start["session"] and len(end.pop("bad")) == 2
     assert end == {"type": "end", "exit": 1, "collected": 6, "passed": 1, "failed": 1, "errors": 1, "skipped": 1,
                    "xfailed": 1, "xpassed": 1}  # fmt: skip
     assert base64.b64decode(report["rewards"]["reward.txt"]) == b"1\n"
@@ -175,6 +176,22 @@ def test_number(n):
     assert end["nodes"] == {f"test_it.py::test_number[{n}]": word for n, word in enumerate(told)}
     (end,) = ends(ground.run(script, module % 1500))
     assert (end["collected"], end["failed"], "nodes" in end) == (1500, 1, False)
+
+
+def test_an_end_names_what_failed_by_digest_unless_it_is_too_much_for_a_message(ground):
+    module = """
+import pytest
+@pytest.fixture
+def broken(): assert False
+@pytest.mark.parametrize("n", range(%d))
+def test_number(n): assert n == 0
+def test_breaks(broken): pass
+"""
+    (end,) = ends(ground.run("$PYTEST test_it.py\n", module % 2))
+    names = [f"test_it.py::{name}".encode() for name in ("test_number[1]", "test_breaks")]
+    assert end["bad"] == [hashlib.sha256(name).hexdigest()[:12] for name in names]
+    (end,) = ends(ground.run("$PYTEST test_it.py\n", module % 2000))
+    assert (end["failed"], end["errors"], "bad" in end) == (1999, 1, False)
 
 
 def test_a_module_that_cannot_be_imported_is_an_error_and_one_that_leaves_never_ends(ground):

@@ -188,16 +188,11 @@ async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer_an
         assert await model.count_tokens("one two three") == 3 and len(server.requests) == tried, "counted once"
 
 
-async def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(monkeypatch):
+async def test_a_proxy_of_the_environment_stands_before_neither_this_machine_nor_servers_of_the_cluster(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     async with speaking(client={"retries": 0}) as (_, model):
         assert (await model.complete(TEXT)).text
-
-
-async def test_a_proxy_of_the_environment_does_not_stand_before_servers_of_the_cluster(monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "")
     own = EngineConfig(kind="server", command="any {host} {port}", model="fake", context_tokens=4096)
     with EngineServer(echo_request, host="127.0.0.2") as server:
         assert (await capabilities_of(own, server.base_url.replace("127.0.0.1", "127.0.0.2"))).chat

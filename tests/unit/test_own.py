@@ -16,9 +16,8 @@ FAKES = Path(__file__).parents[1] / "fakes"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(home, monkeypatch):
     """Gives the settled name of an agent of ``tests/fakes/own_agents.py``, which lies in the user's folder."""
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.chdir(FAKES)
     yield lambda name: own_code.keep(f"own_agents:{name}")
     own_code.load.cache_clear()

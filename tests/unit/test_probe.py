@@ -18,7 +18,7 @@ from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.inside.grading import byte_code, interpreters, libraries, named, packages, probe
 from hc_ray.sandboxes.inside.grading.toolchains import found_first
 from hc_ray.sandboxes.runner_build import inside_modules
-from tests.fakes.processes import ran
+from tests.fakes.processes import program, ran
 
 
 def installed(folder: Path) -> Path:
@@ -153,8 +153,7 @@ def test_the_probe_names_what_a_compiler_would_link_before_its_like(tmp_path):
     for folder in (first, last, cc.parent):
         folder.mkdir(parents=True)
     (last / "libc.so").touch()
-    cc.write_text(f"#!/bin/sh\necho 'install: /x'; echo 'libraries: ={first}/:{first}/../../lib'\n")
-    cc.chmod(0o755)
+    program(cc, f"echo 'install: /x'; echo 'libraries: ={first}/:{first}/../../lib'")
     given = order(paths=[f"{first}/libc.so", f"{first}/libm.so"], words=["cc"])
     (tmp_path / "runner").mkdir()
     found = answer(installed(tmp_path / "runner"), given, {"PATH": f"{cc.parent}:/usr/bin:/bin", "HOME": str(tmp_path)})
@@ -169,8 +168,7 @@ def test_once_a_submission_is_in_no_program_runs_that_the_image_lacks_and_no_mod
     script = installed(tmp_path / "runner")
     before = answer(script, order(words=["sh", "ldconfig"]), env)
     for name in ("cc", "perl", "python3.99", "python3"):
-        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {ran_by_it}\n")
-        (tmp_path / name).chmod(0o755)
+        program(tmp_path / name, f"touch {ran_by_it}")
     words = ["sh", "cc", "perl", "python3.99", "python3"]
     given = order(words=words, session=True, imports=None, deep=True, ours=before.programs, ldconfig="")
     after = answer(script, given, env)
@@ -182,7 +180,7 @@ def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_
     monkeypatch.setattr(interpreters.subprocess, "run", partial(_run_in, tmp_path, subprocess.run))
     for name in ("json", "site", "importlib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('loaded')\n")
-    assert interpreters.facts(sys.executable, {}) is not None
+    assert interpreters.facts(sys.executable, {}, "/nowhere") is not None
     assert interpreters.session(sys.executable, {}, []) is not None
 
 
@@ -211,10 +209,9 @@ def test_what_the_tests_modules_look_for_in_vain_is_told_apart_and_modules_of_pa
 
 
 def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):
-    fake = tmp_path / "python3"
-    fake.write_text("#!/bin/sh\necho '[1]'\n")
-    fake.chmod(0o755)
-    assert interpreters.facts(str(fake), {}) is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
+    fake = program(tmp_path / "python3", "echo '[1]'")
+    assert interpreters.facts(str(fake), {}, "") is None
+    assert interpreters.session(str(tmp_path / "absent"), {}, []) is None
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "tool-1").write_text("x")
     (tmp_path / "real" / "tool").symlink_to("tool-1")
@@ -288,8 +285,8 @@ def test_what_a_program_without_a_package_stands_on_lies_in_a_folder_of_its_name
                  "conda/bin/python3", "conda/lib", "served/bin", "served/lib", ".local/bin", ".local/lib",
                  "dotnet/sdk"):  # fmt: skip
         (tmp_path / part).mkdir(parents=True)
-    for program in ("jdk/x/bin/java", "conda/bin/jq", ".local/bin/rg"):
-        (tmp_path / program).write_bytes(b"\x7fELF")
+    for name in ("jdk/x/bin/java", "conda/bin/jq", ".local/bin/rg"):
+        (tmp_path / name).write_bytes(b"\x7fELF")
     programs = {
         "serve": [f"{at}/served/bin/serve"], "go": ["/usr/bin/go", f"{at}/go/bin/go"],
         "npm": ["/usr/local/bin/npm", f"{at}/npm/bin/cli.js"],

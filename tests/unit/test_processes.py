@@ -9,9 +9,7 @@ from hc_ray.sandboxes.inside import leader, processes
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_everybody_is_stopped_at_once_only_where_nobody_else_can_be_seen(
-    alone: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everybody_is_stopped_at_once_only_where_nobody_else_can_be_seen(alone, monkeypatch):
     told: list[tuple[int, int]] = []
     crowd = itertools.chain([list(range(10**7, 10**7 + 100))] * 2, itertools.repeat([]))
     monkeypatch.setattr(processes, "descendants", lambda root: next(crowd))
@@ -45,9 +43,7 @@ class Ended(leader.Leader):
     ([(0.01, False), (0.03, True), (0.01, False)], 0.04 + 0.05),
     ([(0.04, True)] * 100, leader.DRAIN_SECONDS),
 ])  # fmt: skip
-def test_after_a_commands_end_its_streams_are_read_until_they_are_quiet_or_never_will_be(
-    monkeypatch: pytest.MonkeyPatch, turns: list[tuple[float, bool]], until: float
-) -> None:
+def test_after_a_commands_end_its_streams_are_read_until_they_are_quiet_or_never_will_be(monkeypatch, turns, until):
     ended = Ended(*turns)
     monkeypatch.setattr(leader, "time", SimpleNamespace(monotonic=lambda: ended.now))
     assert not ended._wait(60.0) and ended.now == pytest.approx(until)

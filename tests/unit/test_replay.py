@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from hc_ray.cli import app as cli
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.errors import OutputError
@@ -155,28 +154,21 @@ def test_a_sweep_of_another_version_is_replayed_unless_it_lacks_what_is_needed_a
 
 
 def test_the_command_prints_a_replay_also_of_a_selector_of_ones_own_and_writes_nothing(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    home, tmp_path, monkeypatch, hc_ray
+):
     folder = apart().save(tmp_path / "sweep")
-    before = sorted(folder.rglob("*"))
-    assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
-    assert row_of(json.loads(capsys.readouterr().out), "hc", "max_pass")["differs"] == 1
-    assert cli.run(["report", str(folder), "--replay", "all"]) == 0
-    assert "Agents under each selector" in capsys.readouterr().out
-    assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
-    assert "allowed: max_pass, codet, mbr, posterior, all" in capsys.readouterr().err
+    before, replayed = sorted(folder.rglob("*")), ["report", folder, "--replay"]
+    assert row_of(hc_ray(*replayed, "max_pass", "--json"), "hc", "max_pass")["differs"] == 1
+    assert "Agents under each selector" in hc_ray(*replayed, "all")
+    assert "allowed: max_pass, codet, mbr, posterior, all" in hc_ray(*replayed, "maxpass", code=2)
     monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
-    assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
-    *_, own = json.loads(capsys.readouterr().out)["agents"]
+    *_, own = hc_ray(*replayed, "own_agents:last", "--json")["agents"]
     assert own["selector"].startswith("own_agents:last@") and own["differs"] == 1
-    assert cli.run(["report", str(folder), "--replay", "own_agents:none"]) == 2
-    assert "own_agents has no none" in capsys.readouterr().err
+    assert "own_agents has no none" in hc_ray(*replayed, "own_agents:none", code=2)
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them(tmp_path, hc_ray):
     store = apart()
     nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
     faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
@@ -194,8 +186,6 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
     assert all(name in told for name in SELECTORS) and "oracle selector" in told
     assert "In 1 of 1 trials every candidate has been graded" in told
     folder = store.save(tmp_path / "sweep")
-    for audited in (True, False):
-        if not audited:
-            (folder / AUDIT_FILE).unlink()
-        assert cli.run(["report", str(folder), "--json"]) == 0
-        assert (json.loads(capsys.readouterr().out)["replay"] is not None) is audited
+    assert hc_ray("report", folder, "--json")["replay"] is not None
+    (folder / AUDIT_FILE).unlink()
+    assert hc_ray("report", folder, "--json")["replay"] is None

@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from hc_ray.cli import app as cli
 from hc_ray.climb.climb import Climb
 from hc_ray.climb.evaluation import Cell, Outcome
 from hc_ray.climb.knobs import Site
@@ -150,12 +148,11 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
         summary_of(store)
 
 
-def test_the_report_command_knows_a_climb_by_its_folder(climbed, tmp_path: Path, capsys) -> None:
+def test_the_report_command_knows_a_climb_by_its_folder(climbed, tmp_path, hc_ray):
     folder = climbed[0].save(tmp_path / "climb")
-    assert cli.run(["report", str(folder)]) == 0 and "Incumbent by generation" in capsys.readouterr().out
+    assert "Incumbent by generation" in hc_ray("report", folder)
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert json.loads((folder / "report.json").read_text())["climb"]["ended_by"] == "generations"
-    assert cli.run(["report", str(folder), str(folder / "sweeps/001-race")]) == 2
-    assert "is a climb" in capsys.readouterr().err
+    assert "is a climb" in hc_ray("report", folder, folder / "sweeps/001-race", code=2)
     (tmp_path / "empty").mkdir()
-    assert cli.run(["report", str(tmp_path / "empty")]) == 2 and capsys.readouterr().err.count("\n") == 1
+    assert hc_ray("report", tmp_path / "empty", code=2).count("\n") == 1

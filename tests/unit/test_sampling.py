@@ -3,6 +3,7 @@ said."""
 
 import json
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -41,14 +42,12 @@ def strict(*known: str, unknown: str = "{names}: unknown", top_k: Callable[[int]
 
 async def sent_after_probe(answer: Any, prompts: tuple[Prompt, ...] = (TEXT, CHAT)) -> tuple[Any, list[dict[str, Any]]]:
     with EngineServer(answer) as server:
-        model = HttpModel(server.base_url, "fake", retries=0)
-        seen = await probe(model)
-        await model.aclose()
+        async with aclosing(HttpModel(server.base_url, "fake", retries=0)) as model:
+            seen = await probe(model)
         asked = len(server.bodies())
-        model = HttpModel(server.base_url, "fake", retries=0, sampling=seen.sampling)
-        for prompt in prompts:
-            await model.complete(prompt)
-        await model.aclose()
+        async with aclosing(HttpModel(server.base_url, "fake", retries=0, sampling=seen.sampling)) as model:
+            for prompt in prompts:
+                await model.complete(prompt)
         bodies = server.bodies()[asked:]
         return seen, [{name: body[name] for name in NEUTRAL if name in body} for body in bodies]
 
@@ -94,9 +93,8 @@ async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_
 
     with EngineServer(answer) as server:
         config = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
-        busy = HttpModel(server.base_url, "fake", retries=0)
-        assert (await probe(busy)).refused == ()
-        await busy.aclose()
+        async with aclosing(HttpModel(server.base_url, "fake", retries=0)) as busy:
+            assert (await probe(busy)).refused == ()
         says[0] = 400
         endpoint = await Engine(config).start()
         assert endpoint.capabilities["refused"] == ["response_format"]

@@ -16,7 +16,7 @@ def test_set_reaches_every_field_by_its_dotted_key_and_reads_values_as_yaml(tmp_
     file = tmp_path / "mine.yaml"
     file.write_text("seeds: 3\nsolver: {samples: 2, repairs: 1}\nroles: {tester: {model: theirs}}\n")
     config = with_sets(
-        "solver.samples=8", "solver.temperatures=[0, 0.5]", "solver.use_skills=true", "mlflow_uri=none", "limit=",
+        "solver.samples=8", "solver.temperatures=[0, 0.5]", "solver.use_skills=true", "mlflow_uri=none", "limit=null",
         "solver.hint=a=b", "roles.tester.parallel=2", "engine.threads=4", "pass_threshold=0.5", file=file,
     )  # fmt: skip
     assert (config.seeds, config.solver.samples, config.solver.repairs) == (3, 8, 1)

@@ -11,7 +11,6 @@ from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.prompt_formats import ask
 from hc_ray.agent.skill_learning import Lesson, Solved, common, lessons
 from hc_ray.agent.skills import SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
-from hc_ray.cli import app as cli
 from hc_ray.domain.config import Form, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
@@ -164,30 +163,29 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     return store.save(folder / "out")
 
 
-def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(home, tmp_path, capsys):
+def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(home, tmp_path, hc_ray):
     out = finished(tmp_path)
-    assert cli.run(["skills", "learn", str(out), "--json"]) == 0
-    (kind,) = json.loads(capsys.readouterr().out)["kinds"]
+    (kind,) = hc_ray("skills", "learn", out, "--json")["kinds"]
     assert (kind["kind"], kind["trials"], kind["tasks"], kind["rate"]) == ("py", 6, 2, 1.0)
     skill = read_skill(home / "learned" / "py-files")
     assert (skill.name, skill.version) == ("py-files", 1) and "They import csv." in skill.body
     assert skill.provenance[0]["trials"] == 6 and len(skill.provenance[0]["tasks_digests"]) == 2
-    assert "zymogrel" not in skill.text and cli.run(["skills", "list", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)["skills"]
+    assert "zymogrel" not in skill.text
+    listed = hc_ray("skills", "list", "--json")["skills"]
     assert [one["name"] for one in listed if one["learned"]] == ["py-files"] and len(listed) == 6
     assert [one.name for one in module.installed()] == [one["name"] for one in listed]
-    assert cli.run(["skills", "learn", str(out), "--json"]) == 0
+    hc_ray("skills", "learn", out, "--json")
     assert read_skill(home / "learned" / "py-files") == skill
 
 
-def test_nothing_is_learned_from_a_holdout_or_where_there_is_no_sweep(tmp_path, capsys):
+def test_nothing_is_learned_from_a_holdout_or_where_there_is_no_sweep(tmp_path, hc_ray):
     store = sweep(dataset=str(tmp_path))
     data = json.loads(store.read("sweep.json"))
     data["config"]["split"] = "holdout"
     store.write("sweep.json", json.dumps(data).encode())
-    assert cli.run(["skills", "learn", str(store.save(tmp_path / "out")), "--to", str(tmp_path / "learned")]) == 2
-    assert "from dev only" in capsys.readouterr().err and not (tmp_path / "learned").exists()
-    assert cli.run(["skills", "learn", str(tmp_path)]) == 2 and "no sweep.json" in capsys.readouterr().err
+    said = hc_ray("skills", "learn", store.save(tmp_path / "out"), "--to", tmp_path / "learned", code=2)
+    assert "from dev only" in said and not (tmp_path / "learned").exists()
+    assert "no sweep.json" in hc_ray("skills", "learn", tmp_path, code=2)
 
 
 @pytest.mark.parametrize(("hint", "named"), [

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.sealing.split import count_looks, load_split, make_split, record_look
-from hc_ray.cli import app as cli
 from hc_ray.domain.errors import DatasetError
 from hc_ray.tasks.vocabulary import benchmark
 from tests.fakes.tasks import TOML, make_task
@@ -83,23 +82,18 @@ def test_a_holdout_may_be_named_by_the_last_part_faults_or_not_and_is_fixed_as_a
     assert split.holdout["broken"] == "" and set(split.holdout) == {"broken", "t00"}
 
 
-def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp_path, capsys):
+def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp_path, hc_ray):
     for name in benchmark():
         make_task(tmp_path / "tb2", name, instruction=f"{name}\n")
-    assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", "tb2", "--json"]) == 0
-    fixed = json.loads(capsys.readouterr().out)
+    split = ["tasks", "split", tmp_path / "tb2", "--holdout"]
+    fixed = hc_ray(*split, "tb2", "--json")
     assert (len(fixed["dev"]), len(fixed["holdout"]), fixed["seed"]) == (70, 19, None)
     (tmp_path / "own").write_text("\n".join([*fixed["holdout"], " # of ours", ""]))
-    for given in (str(tmp_path / "own"), ",".join(fixed["holdout"])):
-        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", given]) == 0
-        assert "70 dev, 19 holdout, as named" in capsys.readouterr().out
-    for wrong, says in {
-        ",": "name the tasks",
-        "a --seed 1": "neither --seed",
-        "nowhere.txt": "no task, or several",
-    }.items():
-        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", *wrong.split()]) == 2
-        assert says in capsys.readouterr().err
+    for given in (tmp_path / "own", ",".join(fixed["holdout"])):
+        assert "70 dev, 19 holdout, as named" in hc_ray(*split, given)
+    wrongs = {",": "name the tasks", "a --seed 1": "neither --seed", "nowhere.txt": "no task, or several"}
+    for wrong, says in wrongs.items():
+        assert says in hc_ray(*split, *wrong.split(), code=2)
 
 
 def test_no_split_is_none_and_a_damaged_one_or_a_task_on_both_sides_an_error(tmp_path, dataset):

@@ -90,9 +90,7 @@ def test_a_few_discordant_pairs_leave_zero_inside_the_interval_and_no_difference
 
 
 @pytest.mark.parametrize(("tasks", "seeds", "effect"), [(20, 1, 0.38), (20, 3, 0.23), (89, 1, 0.16), (89, 5, 0.08)])
-def test_the_minimal_detectable_effect_matches_the_published_table_and_too_few_tasks_show_none(
-    tasks: int, seeds: int, effect: float
-) -> None:
+def test_the_minimal_detectable_effect_matches_the_published_table_and_too_few_tasks_show_none(tasks, seeds, effect):
     assert estimators.minimal_detectable_effect(tasks, seeds) == pytest.approx(effect, abs=0.005)
     assert estimators.minimal_detectable_effect(estimators.FEWEST_TASKS - 1) is None
     assert estimators.mcnemar(estimators.FEWEST_TASKS - 1, 0) > 0.05 > estimators.mcnemar(estimators.FEWEST_TASKS, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading import outputs, verify
-from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, headline, read_rewards
+from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, excused, headline, read_rewards
 from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.domain.candidate import Submission
@@ -21,7 +21,7 @@ from tests.fakes.tasks import make_task, sealed_task
 PROBED = {"exists": [], "workdir": "/app", "bash": True, "path": ["/usr/bin"], "pytest": "own"}
 
 
-def end(session: str = "s", **counts: int) -> dict[str, Any]:
+def end(session: str = "s", **counts: Any) -> dict[str, Any]:
     return {"type": "end", "session": session, "exit": 0, "passed": 2, "failed": 0, "errors": 0, **counts}
 
 
@@ -188,11 +188,11 @@ def test_scripts_run_under_the_shell_of_their_first_line(first, bash, expected):
 
 
 async def test_the_control_is_run_once_per_sealed_digest_with_and_without_a_network(tmp_path):
-    place, cache = MemoryPlace(answering(report())), tmp_path / "cache"
+    place = MemoryPlace(answering(report()))
 
     async def control(network: str = "mention") -> int:
         task = with_network(sealed_task(tmp_path), network)
-        assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)).passed is True
+        assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place)).passed is True
         return len(place.made)
 
     roots, printed = {"sealed_root": tmp_path / "sealed", "place": MemoryPlace()}, tmp_path / "printed"
@@ -207,11 +207,11 @@ async def test_the_control_is_run_once_per_sealed_digest_with_and_without_a_netw
 async def test_a_failed_machine_leaves_no_control_behind_and_a_task_without_a_solution_says_so(tmp_path):
     task, place = sealed_task(tmp_path), MemoryPlace(answering(None), broken=True)
     with pytest.raises(VerifierError):
-        await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=tmp_path / "c")
-    assert not (tmp_path / "c").exists()
+        await oracle.control(task, sealed_root=tmp_path / "sealed", place=place)
+    assert not (tmp_path / "sealed/controls").exists()
     task, place = sealed_task(tmp_path / "other", solution={}), MemoryPlace(answering(report()))
     sealed = tmp_path / "other" / "sealed"
-    verdict = await oracle.control(task, sealed_root=sealed, place=place, cache=tmp_path / "c")
+    verdict = await oracle.control(task, sealed_root=sealed, place=place)
     assert (verdict.passed, verdict.cause) == (None, "no_reference")
     with pytest.raises(DatasetError, match="no reference solution"):  # no other try mends that
         await oracle.reference(task, sealed_root=sealed, place=place)
@@ -229,6 +229,42 @@ def test_a_part_of_the_reward_passes_from_the_threshold_on_as_far_as_the_tests_b
         assert found["cause"] == "witness_disagrees"
 
 
+def broken_before(*bad, **counts):
+    """A session of a repository that had broken tests before the task."""
+    return [LOADED, start(), end(**{"exit": 1, "passed": 3, "failed": len(bad), "bad": list(bad), **counts})]
+
+
+def test_tests_that_fail_with_the_reference_too_are_no_objection_to_a_reward_and_all_others_are():
+    def judged(witness, reward=b"1", threshold=1.0):
+        return Verdict(**decide(report(reward, witness), mentions_pytest=True, threshold=threshold))
+
+    reference = judged(broken_before("a", "b"))
+    assert (reference.passed, reference.failing) == (False, ("0:a", "0:b"))
+    control = excused(reference)
+    assert (control.passed, control.cause, control.witness) == (True, "passed", "agrees")
+    for handed_in in (broken_before("a", "b"), broken_before("b"), broken_before("a", failed=1, errors=1)):
+        assert excused(judged(handed_in), control).passed is True
+    assert excused(judged(broken_before("a"), b"0.6", threshold=0.5), control).passed is True
+    session = broken_before("a", "b")[1:]
+    other = [LOADED, start("t"), end("t"), *session]
+    for refused in (
+        broken_before("a", "c"),
+        broken_before("a", passed=0),
+        broken_before("a", exit=2),
+        broken_before("a", bad="a"),
+        broken_before("a", bad=["a", 1]),
+        [LOADED, start(), end(exit=1, failed=1)],
+        [*session, {"type": "garbled"}],
+        [*session, start("t")],
+        other,  # "a" and "b" of the second session are others
+    ):
+        verdict = excused(judged(refused), control)
+        assert (verdict.passed, verdict.cause, verdict.failing) == (False, "witness_disagrees", ())
+    assert excused(judged(broken_before("a"))).passed is True
+    assert excused(judged(broken_before("a"), b"0"), control).passed is False
+    assert excused(judged(broken_before("a")), judged([LOADED, *GOOD])).passed is False
+
+
 async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
     make_task(tmp_path / "set")
     roots = (tmp_path / "public", tmp_path / "sealed")
@@ -240,7 +276,7 @@ async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
     assert (await verify.grade(task, None, **options)).passed is True
     make_task(tmp_path / "set", tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\n"})
     assert vault.seal(tmp_path / "set", *roots).sealed_digests[task.digest] != planned
-    control = oracle.control(task, cache=tmp_path / "cache", **options)
+    control = oracle.control(task, **options)
     for refused in (verify.grade(task, None, **options), oracle.reference(task, **options), control):
         with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
             await refused

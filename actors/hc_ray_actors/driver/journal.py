@@ -42,12 +42,13 @@ class Lease:
     def __init__(self, store: SweepStore) -> None:
         self._store = store
         self._inside, self._lock, self._turn = 0, ExitStack(), threading.Lock()
-        held = self._last()
-        if held and not held.released and not held.here and heard(held, self._last):
-            raise self._taken(held)
+        before = self._last()
+        if before and not before.released and not before.here and heard(before, self._last):
+            raise self._taken(before)
         with self._locked():
             held = self._last()
-            if held and not held.released and self._lives(held):
+            # Whoever came meanwhile lives, whatever its machine's clock says.
+            if held and not held.released and (self._lives(held) or (held != before and not held.here)):
                 raise self._taken(held)
             self.epoch = held.epoch + 1 if held else 1
             if not store.claim(_mark(self.epoch), self._said()):

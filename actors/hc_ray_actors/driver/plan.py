@@ -197,7 +197,8 @@ def _trials(
     agents side by side, so that they share suites and prompt prefixes. An agent runs once under configs that are the
     same to it."""
     shared = configs[0].config
-    own = {one.name: seeds.get(one.name, range(shared.seeds)) for one in configs}
+    planned = range(shared.first_seed, shared.first_seed + shared.seeds)
+    own = {one.name: seeds.get(one.name, planned) for one in configs}
     return [
         TrialKey(
             task=task.name,

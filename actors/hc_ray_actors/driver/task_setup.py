@@ -52,6 +52,8 @@ class Chores:
                 hint = "run it with agent oracle, then hc-ray unseal shows what its tests printed"
                 if task.grading != "shared":
                     hint += "; if they need processes that it leaves running, use --grading shared"
+                if volumes := task.environment.volumes:
+                    hint += f"; its Dockerfile has VOLUME {' '.join(volumes)}, where work can be lost"
                 raise ControlError(f"the task's reference solution does not pass: {verdict.cause} ({hint})")
 
         known = self._chores.get(("control", task.digest))

@@ -143,7 +143,7 @@ class Journeys:
                 lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task, kept))),
             )  # fmt: skip
         record.submitted(submission)
-        await self._grade(task, submission, record, slot, solve=oracle and submission is None)
+        await self._grade(task, submission, record, slot, reference=oracle)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
         """Run a trial of an agent with a model. With shared grading, the verifier takes over the candidate's sandbox;
@@ -203,15 +203,15 @@ class Journeys:
         return task.digest not in self._plan.holdout
 
     async def _grade(
-        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, solve: bool = False
+        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, reference: bool = False
     ) -> None:
-        """Get and record a verdict. ``solve``: the verifier first runs the reference solution in the grading sandbox
-        (shared grading)."""
+        """Get and record a verdict. ``reference``: the submission is the task's own solution; shared grading runs it in
+        the grading sandbox."""
         keeps_output = self._keeps_output(task)
 
         def graded() -> Awaitable[Any]:
             return slot.during(self._crew.verify_near(
-                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, solve)
+                task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output, reference)
             ))  # fmt: skip
 
         once = submission is not None and submission.living is not None

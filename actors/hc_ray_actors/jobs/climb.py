@@ -129,8 +129,8 @@ def _is_of_a_climb(config: SweepConfig) -> None:
         raise ConfigError(f"agents: a climb tunes only hc, not {', '.join(config.agents)}; omit agents")
     if config.configs or config.grid:
         raise ConfigError("configs and grid: a climb proposes its own changes; compare configs with hc-ray sweep")
-    if "seeds" in given:
-        raise ConfigError("seeds: a climb derives its seeds from climb.looks and climb.confirm; omit seeds")
+    if seeds := given & {"seeds", "first_seed"}:
+        raise ConfigError(f"{min(seeds)}: a climb derives its seeds from climb.looks and climb.confirm; omit it")
 
 
 def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:

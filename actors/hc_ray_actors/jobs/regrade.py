@@ -50,7 +50,7 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     try:
         if (await verifier.control(task)).passed is False:
             return {**row, "cause": "the task's reference solution does not pass, so a fail would mean nothing"}
-        verdict = await verifier.grade(task, submission, False)
+        verdict = await verifier.grade(task, submission, False, key.agent == "oracle")
     except (InfrastructureError, DatasetError) as fault:
         return {**row, "cause": str(fault)}
     return {**row, "after": verdict.passed, "cause": verdict.cause}

@@ -30,11 +30,10 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
     if SweepStore(out).exists("sweep.json"):
         raise OutputError(f"{out} already contains a sweep; choose another -o")
-    own = {"dataset": str(folder), "agents": (agent,), "seeds": 1, "out": out}
+    own = {"dataset": str(folder), "agents": (agent,), "seeds": 1, "first_seed": seed, "out": out}
     config = config.model_copy(update={**ONE_TASK, **own, "mlflow_uri": config.mlflow_uri or "none"})
     cluster = Cluster()
     plan = prepare(config, place=cluster.where)
-    plan = plan.model_copy(update={"trials": tuple(key.model_copy(update={"seed": seed}) for key in plan.trials)})
     summary = sweep.run(plan, events=events, cluster=cluster)
     if summary.interrupted:
         raise KeyboardInterrupt

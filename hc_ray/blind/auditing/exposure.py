@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.blind.grading.control import make_submission, reference
+from hc_ray.blind.grading.control import control, make_submission, reference
+from hc_ray.blind.grading.verdict import excused
 from hc_ray.blind.grading.verify import fresh_sandbox, grade, has_network
 from hc_ray.blind.sealing.kept import keep, keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
@@ -123,6 +124,9 @@ class Auditor:
             place=self._place,
             observe=reports.append,
         )
+        if verdict.failing:
+            fresh = task.model_copy(update={"grading": "isolated"})
+            verdict = excused(verdict, await control(fresh, sealed_root=self._sealed, place=self._place))
         nodes = _nodes(reports[0]) if reports else None
         return _Judged(passed=verdict.passed, nodes=nodes)
 

@@ -2,12 +2,11 @@
 count."""
 
 import asyncio
-from pathlib import Path
 from typing import Unpack
 
 from hc_ray.blind.grading.separate import grade_fresh
 from hc_ray.blind.grading.shared import grade_shared
-from hc_ray.blind.grading.verdict import Verdict
+from hc_ray.blind.grading.verdict import Verdict, excused
 from hc_ray.blind.grading.verify import Terms, fresh_sandbox, has_network
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.solution import run_solution, without_solution
@@ -36,16 +35,16 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
     return Submission.of(tar, id=trial, trial=trial, task_digest=task.digest)
 
 
-async def control(task: Task, *, cache: Path, **terms: Unpack[Terms]) -> Verdict:
+async def control(task: Task, **terms: Unpack[Terms]) -> Verdict:
     """The verdict on the task's own reference; unless it passes, a fail of the task means nothing and is unscored.
 
-    Run once per public digest, sealed digest, mode, network, threshold and kind of place; a pass is kept in ``cache``.
+    Run once per public digest, sealed digest, mode, network, threshold and kind of place; a pass is kept, sealed.
     A fail is not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with
     cause ``no_reference``, for a task that has none. Raises ``VerifierError`` for machinery."""
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     kind, mode, threshold = type(terms["place"]).__name__, task.grading, terms.get("threshold", 1.0)
     known = digest_of([task.digest, spec.sealed_digest, mode, has_network(task), kind, threshold])
-    path = cache / f"{known}.json"
+    path = terms["sealed_root"] / "controls" / f"{known}.json"
     if (passed := await asyncio.to_thread(read_kept, path, Verdict)) is not None:
         return passed
     if not spec.has_solution:
@@ -55,6 +54,7 @@ async def control(task: Task, *, cache: Path, **terms: Unpack[Terms]) -> Verdict
         verdict = await grade_shared(task, None, spared=None, solve=True, **terms)
     else:
         verdict = await grade_fresh(task, await reference(task, **terms), **terms)
+    verdict = excused(verdict)
     if verdict.passed:
         await asyncio.to_thread(keep_value, path, verdict)
     return verdict

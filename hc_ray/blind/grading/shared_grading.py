@@ -62,7 +62,8 @@ class Grading:
         if carried.tampered:
             return {**told, **_tampered(carried.tampered)}
         watched = _Watched(image, self._looks.start_up(image))
-        lent = {"sites": [(*python.sites, *python.user) for python in image.pythons], "lib": RUNNER_LIB}
+        pure = PYTEST_PURE if image.pytest == "pure" else ""
+        lent = {"sites": [(*one.sites, *one.user) for one in image.pythons], "lib": RUNNER_LIB, "pure": pure}
         prepared: dict[str, Any] = {"seals": {}, "come": {}, "trees": [], "begun": 0, **lent}
         if careful:
             answer = await self._prepared(image, watched, carried, {**lent, **tidy}, deep=bool(tidy))
@@ -167,7 +168,7 @@ class Grading:
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
         script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
-        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=RUNNER_LIB, pure=PYTEST_PURE)
+        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=RUNNER_LIB)
         size = sum(len(content) for content, _ in self.tests.values())
         order = {
             "do": "run",

@@ -41,6 +41,9 @@ class Verdict(Value):
     """Paths of the submission that were not carried into the grading sandbox."""
     tampered: tuple[Shown, ...] = ()
     """Paths of the trusted set that the submission changed, removed or shadowed."""
+    failing: tuple[str, ...] = ()
+    """With ``witness_disagrees``, where that is the only objection: the tests that failed, each by its session's number
+    and the digest of its node. See ``excused``."""
     detail: Shown = ""
     """For display; contains nothing of the tests' output."""
     task_digest: str = ""
@@ -114,7 +117,7 @@ def testimony(messages: Sequence[Any], *, mentions_pytest: bool, share: float = 
     """What the witness saw: (``none`` or ``absent`` when no pytest reported, else None; whether the tests passed).
 
     Passed means: every session that began has ended, under its own token and once, something passed, and that is
-    ``share`` of all that passed, failed or broke (1: nothing failed or broke)."""
+    ``share`` of all that passed, failed or broke (1: nothing failed or broke; 0: any part)."""
     known = [message for message in messages if isinstance(message, dict)]
     if not known:
         return ("absent" if mentions_pytest else "none"), False
@@ -128,6 +131,36 @@ def testimony(messages: Sequence[Any], *, mentions_pytest: bool, share: float = 
     passed, failed = (sum(_count(one, key) for one in ended for key in keys) for keys in (("passed",), _BAD))
     borne_out = passed > 0 and passed >= share * (passed + failed)
     return None, borne_out and all(message.get("exit") in ends for message in ended)
+
+
+def _failing(messages: Sequence[Any]) -> tuple[str, ...]:
+    """The tests that failed in sessions that all ended, numbered as they began; none where a session named too few."""
+    told = [message for message in messages if isinstance(message, dict)]
+    numbers = {one.get("session"): number for number, one in enumerate(one for one in told if one["type"] == "start")}
+    found: list[str] = []
+    for message in told:
+        if message["type"] != "end" or not sum(_count(message, key) for key in _BAD):
+            continue
+        bad = message.get("bad")
+        if not isinstance(bad, list) or not all(isinstance(one, str) for one in bad):
+            return ()
+        found += (f"{numbers[message.get('session')]}:{one}" for one in bad)
+    return tuple(sorted(found))
+
+
+def excused(verdict: Verdict, control: Verdict | None = None) -> Verdict:
+    """``verdict``, turned into a pass where the only objection is tests that fail with the reference too: tests of a
+    repository that were broken before the task, which ``test.sh`` does not count (SWE-bench). ``control``: the verdict
+    on the reference; None where ``verdict`` is that."""
+    if not verdict.failing:
+        return verdict
+    known = verdict.failing if control is None else control.failing
+    if not set(verdict.failing) <= set(known):
+        return verdict.model_copy(update={"failing": ()})
+    kept = verdict.failing if control is None else ()
+    return verdict.model_copy(update={
+        "passed": True, "cause": "passed", "witness": "agrees", "detail": "", "failing": kept,
+    })  # fmt: skip
 
 
 _BAD = ("failed", "errors")
@@ -171,5 +204,8 @@ def decide(report: dict[str, Any] | None, *, mentions_pytest: bool, threshold: f
         clean = testimony(report.get("witness", []), mentions_pytest=mentions_pytest, share=threshold)[1]
     if silent is None and not clean:
         detail = "a reward was written that the pytest sessions do not bear out"
-        return {**fail, **read, "cause": "witness_disagrees", "witness": "disagrees", "detail": detail}
+        messages = report.get("witness", [])
+        some = testimony(messages, mentions_pytest=mentions_pytest, share=0.0)[1]
+        told = {"witness": "disagrees", "detail": detail, "failing": _failing(messages) if some else ()}
+        return {**fail, **read, "cause": "witness_disagrees", **told}
     return {**read, "passed": True, "cause": "passed", "witness": silent or "agrees"}

@@ -28,7 +28,7 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, SandboxError, VerifierError
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
+from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
 Kind = TypeVar("Kind", bound=Sandbox, covariant=True)
@@ -209,24 +209,20 @@ async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
 async def _run(
     sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
 ) -> dict[str, Any] | None:
-    order = run_order(task, spec, image, script, sandbox.workdir, lib=RUNNER_LIB, pure=PYTEST_PURE)
+    order = run_order(task, spec, image, script, sandbox.workdir, lib=RUNNER_LIB)
     if nodes:
         order["env"]["HC_WITNESS_NODES"] = "1"
     return (await ask(sandbox, "grade", order, spec.timeout_sec + GRACE_SECONDS))[0]
 
 
-def run_order(
-    task: Task, spec: VerifierSpec, image: Image, script: bytes, cwd: str, *, lib: str, pure: str
-) -> dict[str, Any]:
+def run_order(task: Task, spec: VerifierSpec, image: Image, script: bytes, cwd: str, *, lib: str) -> dict[str, Any]:
     """How ``test.sh`` is run: with the variables of the task's verifier, and those that bring in the witness from
-    ``lib`` (and pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host
-    lacks."""
+    ``lib``. Raises ``VerifierError`` for one that the host lacks."""
     try:
         env = resolve_templates(spec.env, os.environ)
     except DatasetError as error:
         raise VerifierError(f"the verifier of this task {error}") from None
-    paths = [lib, *([pure] if image.pytest == "pure" else [])]
-    paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
+    paths = [lib, *filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])]
     return {
         "command": shell_command("/tests/test.sh", script, bash=image.bash),
         "cwd": cwd,

@@ -51,7 +51,8 @@ def check(folder: Path) -> CheckReport:
             if not reading.parsed.multi_step:
                 own += [*_tests(reading), *_solution(reading), *_line_ends(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
-            warnings += [Fault(task=task, **one.model_dump()) for one in reading.parsed.unknown]
+            doubts = [*reading.parsed.unknown, *_volumes(reading)]
+            warnings += [Fault(task=task, **one.model_dump()) for one in doubts]
     return CheckReport(tasks=count, faults=tuple(faults), warnings=tuple(warnings))
 
 
@@ -81,6 +82,14 @@ def _line_ends(reading: Reading) -> list[TaskFault]:
         for script in scripts
         if (path := reading.sealed / script).is_file() and _head(path).partition(b"\n")[0].endswith(b"\r")
     ]
+
+
+def _volumes(reading: Reading) -> list[TaskFault]:
+    """Places whose work a fork lacks, and a submission where the image has something there."""
+    if reading.task is None or not (volumes := reading.task.environment.volumes):
+        return []
+    says = f"has VOLUME {' '.join(volumes)}: Docker leaves it out of a container's copies, so work there can be lost"
+    return [TaskFault(field="environment/Dockerfile", says=says, remedy="remove that line")]
 
 
 def _leaks(reading: Reading) -> list[TaskFault]:

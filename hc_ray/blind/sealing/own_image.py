@@ -1,14 +1,12 @@
 """A verifier with its own image (Harbor's ``separate`` mode)."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from hc_ray.blind.sealing.tree import Entry
-from hc_ray.blind.sealing.variables import resolve_templates
-from hc_ray.domain.errors import DatasetError
+from hc_ray.blind.sealing.variables import resolved_here
 from hc_ray.domain.filetree import is_outside
 from hc_ray.domain.task import Environment
 from hc_ray.domain.value import Value
@@ -57,12 +55,7 @@ def environment_of(
     which nobody knows before the image is there."""
     if docker.unsupported:
         faults.append(Fault(field=file, says=docker.unsupported, remedy="rewrite it without that instruction"))
-    env: dict[str, str] = {}
-    try:
-        env = resolve_templates(section.env, os.environ)
-    except DatasetError as error:
-        remedy = "set it, or give it a default: ${VAR:-x}"
-        faults.append(Fault(field=f"{key}.env", says=str(error), remedy=remedy))
+    env = resolved_here(f"{key}.env", section.env, faults)
     network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
     made = Environment(
         docker_image=section.docker_image,
@@ -72,6 +65,7 @@ def environment_of(
         env=env,
         copies=docker.copies,
         run_steps=docker.run_steps,
+        volumes=docker.volumes,
         network=network,
         **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )

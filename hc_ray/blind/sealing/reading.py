@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hc_ray.blind.sealing.own_image import COMPOSE_FILE, OwnImage, environment_of, own_image
 from hc_ray.blind.sealing.tree import Entry, entries
-from hc_ray.blind.sealing.variables import VARIABLE
+from hc_ray.blind.sealing.variables import VARIABLE, resolved_here
 from hc_ray.domain.credentials import is_secret_name
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Copy, Environment, Grading, Task
@@ -90,6 +90,8 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     if not any(entry.path == "test.sh" for entry in tests):
         faults.append(Fault(field="tests/test.sh", says="is missing", remedy="write the script that grades the task"))
     _unsupported(parsed, faults)
+    resolved_here("verifier.env", parsed.verifier.env, faults)
+    resolved_here("solution.env", parsed.solution.env, faults)
     # Of an environment that could not be read, nothing more can be said.
     made = Environment() if unread else _environment(public, parsed, environment, faults)
     grading, own = grading_of(parsed, tests), None

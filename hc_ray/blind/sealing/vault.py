@@ -7,6 +7,7 @@ Both are named from the *public* digest, so that nothing a solver can see depend
 beside its place and renamed into it, so a reader never meets a part of one; sealing again changes nothing."""
 
 import contextlib
+import errno
 import re
 import secrets
 import tarfile
@@ -97,6 +98,8 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
                 _seal_public(reading, task, public_root)
                 spec = _seal_sealed(reading, task, sealed_root)
             except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):  # no task can be
+                    raise
                 refused.append(RefusedTask(name=reading.name, reason=f"cannot be copied: {error}"))
                 continue
             names[task.name] = twins[task.digest] = task.name

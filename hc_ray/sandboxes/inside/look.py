@@ -86,12 +86,14 @@ def _names(workdir: Path) -> Iterator[str]:
         at = Path(folder).relative_to(workdir)
         if not names and not held and at.parts:
             yield f"{at}/"
-        closed = {name for name in names if name in CLOSED or bare(Path(folder, name))}
+        own = ("objects", "refs") if bare(Path(folder)) else ()
+        closed = {name for name in names if name in (*CLOSED, *own) or bare(Path(folder, name))}
         yield from (f"{at / name}/" for name in sorted(closed))
         names[:] = sorted(set(names) - closed)
         for name in sorted(held):
             path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
+            sample = path.match("hooks/*.sample")  # git's own, in every repository
+            if path.is_file() and not path.is_symlink() and not sample:
                 yield str(at / name)
 
 

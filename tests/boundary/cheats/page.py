@@ -15,24 +15,24 @@ Recorded = dict[str, dict[str, dict[str, tuple[bool | None, str]]]]
 MODES = ("isolated", "shared")
 _HEAD = """# Cheats tried and what they earned
 
-Written by `scripts/cheats-table` or `scripts/trust-page` from a run of `tests/boundary/test_cheats.py`; do not edit it
-by hand. Every cheat was tried for real, with code that does not solve the task, in each kind of sandbox and mode of
-grading named: *isolated* means a fresh sandbox with the submission applied, *shared* the candidate's own living
-sandbox. A cell holds the cause of the verdict; **passed** in bold is a forged reward. What the words mean:
+`scripts/cheats-table` or `scripts/trust-page` writes this page from a run of `tests/boundary/test_cheats.py`; do not
+edit it by hand. Every cheat was tried for real, with code that does not solve the task, in each kind of sandbox and
+each grading mode named: *isolated* means a fresh sandbox with the submission applied, *shared* the candidate's own
+running sandbox. A cell holds the cause of the verdict; **passed** in bold is a forged reward. The causes:
 
 """
 _CAUSES = {
     "failed": "the tests ran and gave a reward below 1",
-    "tampered": "what the tests stand on was changed: they were not run, or (shared) what they said counts for nothing",
-    "submission_refused": "no honest difference looks like this, and nothing was run",
-    "not_handed_in": "the solver's sandbox refuses to make a submission of it",
+    "tampered": "what the tests depend on was changed: they did not run, or (shared) their result does not count",
+    "submission_refused": "no honest difference looks like this; nothing ran",
+    "not_handed_in": "the solver's sandbox refuses to turn it into a submission",
     "no_verdict": "no reward file was left",
-    "empty_verdict": "the reward file was empty or no plain file",
+    "empty_verdict": "the reward file was empty or not a plain file",
     "malformed_verdict": "the reward file held no finite number",
     "timeout": "the tests ran past their time limit",
-    "verifier_lost": "the verifier's process was killed by the candidate",
-    "witness_disagrees": "a reward was written that the pytest sessions do not bear out",
-    "witness_absent": "a reward was written, and no pytest session reported",
+    "verifier_lost": "the candidate killed the verifier's process",
+    "witness_disagrees": "a reward was written that the pytest sessions do not confirm",
+    "witness_absent": "a reward was written, but no pytest session reported",
 }
 
 

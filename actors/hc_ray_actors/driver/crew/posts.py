@@ -164,8 +164,6 @@ class Post:
                 fault = f"{self.what} did not answer within {ANSWER_SECONDS:g} s"
             except UserError as error:
                 return self._end("spent", f"{self.what} cannot be restarted: {error}")
-            except ActorError:
-                fault = f"{self.what} died"  # during this check: the next one restarts it
             except FAULTS as error:
                 fault = f"{self.what} cannot be restarted: {error}"
             if self.state == "spent":

@@ -23,12 +23,15 @@ _SAYS = (
     "{lib}\nimport os, sys; "
     f"sys.pycache_prefix = {BYTE_CODE!r} if os.path.isdir({BYTE_CODE!r}) else getattr(sys, 'pycache_prefix', None)\n"
 )
+_LENDS = "import sys; sys.prefix == getattr(sys, 'base_prefix', '') and sys.path.insert(0, {pure!r})\n"
+"""Not by PYTHONPATH, which would put our pytest before that of a virtual environment or of another Python."""
 _NOTHING_NEAR = "import sys; sys.path[:] = [entry for entry in sys.path if entry]"
 """First of all, since ``-c`` looks for modules where it runs before it looks anywhere else."""
 _FACTS = (
     _NOTHING_NEAR
     + """
 import json, os, pkgutil, site, sys, sysconfig
+sys.path[:] = [folder for folder in sys.path if folder != sys.argv[1]]
 try:
     from importlib.util import find_spec
     has_pytest = find_spec("pytest") is not None
@@ -106,9 +109,10 @@ def test_fails():
 """What it takes makes pytest load modules that it loads only once a test asks for such a thing."""
 
 
-def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
-    """What one interpreter says of itself; None where it does not run (or is no Python)."""
-    found = _answer([python, "-c", _FACTS], environment)
+def facts(python: str, environment: dict[str, str], pure: str) -> dict[str, Any] | None:
+    """What one interpreter says of itself, but for ``pure``, where pytest is lent from; None where it does not run (or
+    is no Python)."""
+    found = _answer([python, "-c", _FACTS, pure], environment)
     return found if found is not None and isinstance(found.get("path"), list) else None
 
 
@@ -137,9 +141,10 @@ def session(
         return found
 
 
-def lend(folders: list[str], lib: str) -> None:
+def lend(folders: list[str], lib: str, pure: str = "") -> None:
     """Leave a .pth file in the first of a Python's folders that takes one, so that scripts which set PYTHONPATH anew
-    find the witness in ``lib``; where none does, it turns up missing."""
+    find the witness in ``lib``, and this Python, which has no pytest, that in ``pure``; where none does, they turn up
+    missing."""
     for folder in folders:
         path = f"{folder}/{WAY_IN}"
         with contextlib.suppress(OSError):
@@ -147,15 +152,19 @@ def lend(folders: list[str], lib: str) -> None:
             if os.path.lexists(path):
                 os.unlink(path)
             with open(path, "w") as file:
-                file.write(_SAYS.format(lib=lib))
+                file.write(_says(lib, pure))
             return
 
 
-def leads_to(path: str, lib: str) -> bool:
+def _says(lib: str, pure: str) -> str:
+    return _SAYS.format(lib=lib) + (_LENDS.format(pure=pure) if pure else "")
+
+
+def leads_to(path: str, lib: str, pure: str) -> bool:
     """Whether a file says what ``lend`` wrote, and nothing else; a link does not, wherever it leads."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read(1 << 12) == _SAYS.format(lib=lib).encode()
+            return file.read(1 << 12).decode(errors="replace") in (_says(lib, ""), _says(lib, pure))
     except OSError:
         return False
 

@@ -60,14 +60,14 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     first += named.environments([*path, *first], order.get("words", ()))
     if known := order.get("known"):
         programs, source, pythons = known["programs"], known["pytest"], known["pythons"]
-        interpreters.lend([*pythons[0]["sites"], *pythons[0]["user"]], order["lib"])
+        _lend(order, source, pythons[0])
     else:
         words = [*order.get("words", ()), *(f"{folder}/{name}" for folder in first for name in named.STARTERS)]
         programs = dict(named.programs_of(words, [*path, *first], order["workdir"]))
         ours = order.get("ours")
         runs = programs if ours is None else {name: at for name, at in programs.items() if ours.get(name) == at}
         source, facts = _python(order, environment, runs)
-        pythons = [facts, *_other_pythons(runs, facts, environment)] if facts else []
+        pythons = [facts, *_other_pythons(order, runs, facts, environment)] if facts else []
     every = [*order["paths"], *order.get("removed", ())]
     canonical = {path: real for path in every if (real := named.canonical_path(path)) != path}
     modules_at = [_filled(text, home, order["workdir"]) for text in order.get("modules_at", ())]
@@ -90,7 +90,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "grounds": named.grounds(programs),
         "pytest": source,
         "pythons": [{key: value for key, value in one.items() if key not in ("new", "pytest")} for one in pythons],
-        "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
+        "sessions": _sessions(order, pythons, programs, environment) if order.get("session") else [],
     }
     asked = known or ({"searched": {}} if "ours" in order else {})
     answer["searched"] = asked["searched"] if "searched" in asked else _searched(answer, environment)
@@ -124,23 +124,28 @@ def _python(
     """Where python3 gets pytest from, and what it says of itself, where it is one of ``programs``."""
     path = environment.get("PATH", os.defpath).split(":") if "python3" in programs else []
     python = next((at for folder in path if named.is_program(at := f"{folder}/python3")), None)
-    facts = interpreters.facts(python, environment) if python else None
+    facts = interpreters.facts(python, environment, order["pure"]) if python else None
     if facts is None:
         return "none", None
+    source = "own" if facts["pytest"] else "pure" if facts["new"] else "none"
     if not order.get("lent"):
-        interpreters.lend([*facts["sites"], *facts["user"]], order["lib"])
-    return "own" if facts["pytest"] else "pure" if facts["new"] else "none", {**facts, "program": python}
+        _lend(order, source, facts)
+    return source, {**facts, "program": python}
+
+
+def _lend(order: dict[str, Any], source: str, python: dict[str, Any]) -> None:
+    interpreters.lend([*python["sites"], *python["user"]], order["lib"], order["pure"] if source == "pure" else "")
 
 
 def _other_pythons(
-    programs: dict[str, list[str]], first: dict[str, Any], environment: dict[str, str]
+    order: dict[str, Any], programs: dict[str, list[str]], first: dict[str, Any], environment: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The Pythons beside python3 that names of the tests start, those of scripts included; each once."""
     seen = {_identity([first["program"], os.path.realpath(first["program"])])}
     for name, chain in sorted(programs.items()):
         if _PYTHON.fullmatch(posixpath.basename(name)) and len(seen) < 6 and (key := _identity(chain)) not in seen:
             seen.add(key)
-            if facts := interpreters.facts(chain[0], environment):
+            if facts := interpreters.facts(chain[0], environment, order["pure"]):
                 yield {**facts, "program": chain[0]}
 
 
@@ -153,7 +158,6 @@ def _identity(chain: list[str]) -> tuple[str, str]:
 def _sessions(
     order: dict[str, Any],
     pythons: list[dict[str, Any]],
-    source: str,
     programs: dict[str, list[str]],
     environment: dict[str, str],
 ) -> list[dict[str, Any]]:
@@ -163,9 +167,8 @@ def _sessions(
     scripts = {name for chain in programs.values() for name in named.imported_by(chain[-1])}
     imports = [] if wanted is None else sorted({*wanted, *scripts})
     sessions: list[dict[str, Any]] = []
-    for number, python in enumerate(pythons):
-        paths = [order["lib"], *([order["pure"]] if number == 0 and source == "pure" else [])]
-        paths += filter(None, [environment.get("PYTHONPATH")])
+    for python in pythons:
+        paths = [order["lib"], *filter(None, [environment.get("PYTHONPATH")])]
         extra = {**order.get("env", {}), "PYTHONPATH": ":".join(paths)}
         compiled = order.get("compiled")
         if compiled is not None:

@@ -182,8 +182,7 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
             return {"error": f"what is not carried cannot be put right: {error}"}
     for name, (content, executable) in order["tests"].items():
         write(os.path.join(TESTS, name), content, 0o755 if executable else 0o644)
-    for sites in order.get("sites", ()):
-        interpreters.lend(sites, order["lib"])
+    _lend(order)
     try:
         come = newcomers.Newcomers(order["come"])
     except OSError as error:
@@ -212,8 +211,7 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         if ldconfig := asked.pop("ldconfig"):
             probe.remember_libraries(ldconfig)
             end_all()
-    for sites in order["sites"]:
-        interpreters.lend(sites, order["lib"])
+    _lend(order)
     rooms = make_room(order["whole"])
     settle()
     ways_in = [f"{folder}/{interpreters.WAY_IN}" for folder in order["sealed"]]
@@ -225,12 +223,18 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
     later = [path for path in order["sealed"] if found[path][1] >= order["began"]]
     touched += [path for path in later if os.path.islink(path) or not os.path.isdir(path)]
     # Looked at once they are sealed: the name is nobody else's, so no other look tells one that was written anew.
-    if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"]) for path in ways_in):
+    if any(os.path.lexists(path) and not interpreters.leads_to(path, order["lib"], order["pure"]) for path in ways_in):
         return {"error": "the witness's way in was written anew"}
     odd = [path for path in (*seals.DEVICES, *seals.STREAMS) if not seals.is_device(path)]
     resolved = probe.probe({**asked, "lent": True}) if asked else None
     end_all()
     return {"seals": found, "begun": begun, "touched": touched, "odd": odd, "resolved": resolved, "rooms": rooms}
+
+
+def _lend(order: "dict[str, Any]") -> None:
+    """The witness to all Pythons, and pytest to the first, where that has none."""
+    for number, sites in enumerate(order.get("sites", ())):
+        interpreters.lend(sites, order["lib"], "" if number else order["pure"])
 
 
 def main() -> None:

@@ -4,10 +4,12 @@ It tells ``hc_grade`` (its distant parent) what every session collected, passed 
 inherited, never over the standard output. A session is named by a random token, sent when it starts, before any module
 of the candidate is imported; a session that never ends, or an end without that token, counts against the candidate. The
 socket is closed in everything this process forks or executes. Without the socket (in a worker of pytest-xdist, or where
-a script closed it) the plugin is silent. Where ``HC_WITNESS_NODES`` is set, an end also tells each test's outcome by
-its node (the auditor asks for that). Standard library only; any Python 3."""
+a script closed it) the plugin is silent. An end names the tests that failed by the digests of their nodes. Where
+``HC_WITNESS_NODES`` is set, it also tells each test's outcome by its node (the auditor asks for that). Standard library
+only; any Python 3."""
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -16,7 +18,7 @@ from typing import Any, Callable  # noqa: UP035 (images bring Pythons of any age
 
 VARIABLE = "HC_WITNESS_FD"
 NODES = "HC_WITNESS_NODES"
-NODES_LIMIT = 40000
+LIMITS = {"bad": 20000, "nodes": 40000}
 """Characters: a message of more than 64 KiB would arrive cut, and count against the candidate."""
 
 
@@ -48,6 +50,10 @@ def _teller() -> "Callable[[dict[str, Any]], None]":
     return tell
 
 
+def _digest(node: str) -> str:
+    return hashlib.sha256(node.encode(errors="backslashreplace")).hexdigest()[:12]
+
+
 class Witness:
     """Counts of one session."""
 
@@ -56,6 +62,8 @@ class Witness:
         self._token = secrets.token_hex(16)
         self._counts = dict.fromkeys(("collected", "passed", "failed", "errors", "skipped", "xfailed", "xpassed"), 0)
         self._nodes: dict[str, str] | None = {} if _wants_nodes else None
+        self._bad: dict[str, None] = {}
+        """Nodes that failed or broke, in their order."""
 
     def pytest_sessionstart(self) -> None:
         self._tell({"type": "start", "session": self._token})
@@ -63,6 +71,7 @@ class Witness:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self._counts["errors"] += 1
+            self._bad[report.nodeid] = None
 
     def pytest_collection_finish(self, session: Any) -> None:
         self._counts["collected"] = len(session.items)
@@ -70,6 +79,8 @@ class Witness:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if self._nodes is not None and (report.when == "call" or not report.passed):
             self._nodes[report.nodeid] = report.outcome
+        if report.failed:
+            self._bad[report.nodeid] = None
         expected_failure = hasattr(report, "wasxfail")
         if report.when != "call":
             if report.failed:
@@ -84,8 +95,8 @@ class Witness:
             self._counts["xfailed" if expected_failure else "skipped"] += 1
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        nodes = self._nodes
-        told = {"nodes": nodes} if nodes and len(json.dumps(nodes)) <= NODES_LIMIT else {}
+        told: dict[str, Any] = {"bad": [_digest(node) for node in self._bad], "nodes": self._nodes}
+        told = {key: value for key, value in told.items() if value and len(json.dumps(value)) <= LIMITS[key]}
         self._tell({"type": "end", "session": self._token, "exit": int(exitstatus), **self._counts, **told})
 
 
