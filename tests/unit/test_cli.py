@@ -89,7 +89,7 @@ def test_a_report_that_cannot_be_written_is_printed_all_the_same(more, shown, sw
     (["report", "nowhere"], "nowhere: not a sweep directory"),
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
-    (["sweep", "--base-url", ""], "--base-url is empty, as when a variable of the shell is not set: give a value"),
+    (["sweep", "--base-url", ""], "--base-url is empty, as when a shell variable is not set: give a value"),
     (["sweep", "--model="], "--model is empty"),
     (["sweep", "-p", " "], "-p is empty"),
     (["report", ""], "an argument is empty"),
