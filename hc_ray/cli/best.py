@@ -13,7 +13,7 @@ Outs = Annotated[list[str], Argument(metavar="OUT...", help="Sweep directories."
 
 
 def best(outs: Outs, as_json: Json = False) -> None:
-    """Rank the configs of sweeps of one dataset by their results on dev. Sorts by pass rate, then by tokens."""
+    """Rank the configs of sweeps by their results on dev. By pass rate, then by tokens; for sweeps of one dataset."""
     from hc_ray.reports import best as configs
 
     found = configs.best({out: sweep_store(out) for out in outs})

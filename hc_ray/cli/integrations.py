@@ -45,7 +45,7 @@ def monitor(
         bool, Option("--approve", help="Approve what is not refused, bypassing the user's permissions. For sandboxes.")
     ] = False,
 ) -> int:
-    """Check one action of a coding agent before it runs, by the rules that hc-ray's own agent follows."""
+    """Check one action of a coding agent before it runs. The rules are those of hc-ray's own agent."""
     from hc_ray.agent.claude_hook import answer
 
     if not hook:

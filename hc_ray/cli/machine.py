@@ -46,7 +46,8 @@ def clean(
     images: Annotated[bool, Option("--images", help="Also remove task images and the runner's volume.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove what dead hc-ray processes left behind: processes, sandboxes, containers, images, temporary folders."""
+    """Remove what dead hc-ray processes left behind. Covers processes, sandboxes, containers, images, temporary
+    folders."""
     from hc_ray.domain.value import counted
     from hc_ray_actors.jobs.doctor import clean as remove_leftovers
 

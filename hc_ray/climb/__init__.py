@@ -1,2 +1,3 @@
-"""From one solver config to the next: knobs, proposers, race, accept or revert. Sees aggregates of dev tasks only. May
-import ``search`` and what stands below it, never a wall: trials are run by an ``Evaluator`` that is handed in."""
+"""The climb from one solver config to the next: knobs, proposers, race, accept or revert. Sees only aggregates of dev
+tasks. May import ``search`` and the rooms below it, never a wall: an ``Evaluator`` that is passed in runs the
+trials."""

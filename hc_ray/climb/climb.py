@@ -18,10 +18,10 @@ from hc_ray.domain.ports import Store
 from hc_ray.domain.value import digest_of, readable_json
 
 PROPOSERS = 3
-"""Of a generation: the meta-reasoner (or the rules), TPE, no change."""
+"""Proposers per generation: the meta-reasoner (or the rules), TPE, no change."""
 DECLARED = "climb/declared.json"
 _FARTHEST = 3
-"""How many guardrails far a change may go after long stagnation."""
+"""The most guardrail steps of a change after long stagnation."""
 
 
 class Climb:
@@ -42,7 +42,7 @@ class Climb:
         self.history: list[Record] = []
         """Decided proposals; the accepted ones are the path to the incumbent, those of no change false alarms."""
         self.tokens = 0
-        """What it has cost so far."""
+        """Tokens spent so far."""
         self._aggregates: Aggregates | None = None
         self._stagnant = self.failed = 0
         """Generations, and confirmations, since the incumbent last changed; an accepted “no change” is none."""
@@ -60,7 +60,7 @@ class Climb:
         store.write(DECLARED, declared)
 
     def run(self) -> None:
-        """Until the declared generations or the tokens are over."""
+        """Climb until the declared generations or tokens are used up."""
         paths = [path for path in self._store.list("climb") if path != DECLARED]
         stored = {path: Record.model_validate_json(self._store.read(path)) for path in paths}
         for number in range(1, self.config.generations + 1):
@@ -73,13 +73,13 @@ class Climb:
 
     @property
     def ended_by(self) -> str:
-        """Which of its limits ended it."""
+        """The limit that ended the climb."""
         if self.tokens >= self.config.tokens:
             return "tokens"
         return "confirmations" if self.failed >= self.config.confirmations else "generations"
 
     def _learn(self, records: Sequence[Record]) -> None:
-        """Take over what a decided generation says."""
+        """Apply a decided generation."""
         self.history += records
         self._stagnant += 1
         moved = any(one.accepted and one.proposal.knob for one in records)
@@ -93,7 +93,7 @@ class Climb:
                 self.site = self.site.model_copy(update={"solver": one.proposal.solver})
 
     def _generation(self, number: int, proposals: list[Proposal]) -> list[Record]:
-        """``proposals``: those that are stored already."""
+        """``proposals``: those already stored."""
         trials = Generation(number, self.site, self.tasks, self.config, self._evaluator,
                             spent=self.tokens, failed=self.failed, learned_from=self._learned_from,
                             tell=self._tell)  # fmt: skip

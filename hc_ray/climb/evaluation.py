@@ -1,4 +1,4 @@
-"""What a climb asks of the world, and what it makes of the answers. Nothing here names a task to a proposer."""
+"""A climb's interface to trials, and the aggregation of their outcomes. Nothing here names a task to a proposer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -10,20 +10,20 @@ Stage = Literal["race", "confirm"]
 
 
 class Outcome(Value):
-    """One trial of ``hc``, by its ``result.json``; None for what that does not say."""
+    """One trial of ``hc``, from its ``result.json``; None for unknown values."""
 
     task: str
     seed: int
     passed: bool | None
     """The first verdict; None for an unscored trial."""
     tokens: int
-    """What it really cost."""
+    """Tokens actually spent."""
     self_pass: bool | None = None
     weak_suite: bool | None = None
     duplicates: float | None = None
     """Share of its candidates that repeat another."""
     malformed: float | None = None
-    """Share of its candidates that could not be read."""
+    """Share of its candidates that were malformed."""
     turns: int | None = None
     stop: str = ""
     """Why its search ended."""
@@ -49,13 +49,13 @@ class Evaluator(Protocol):
     """Runs trials of ``hc`` on dev tasks, all at one ``budget.tokens``."""
 
     def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> Sequence[Sequence[Outcome]]:
-        """The outcomes of each cell. Once those of this call have cost ``tokens`` no trial starts: some are missing. A
-        trial that ran before (same config, task and seed) is not run again, and its outcome is the same."""
+        """The outcomes of each cell. Once this call has spent ``tokens``, no further trial starts, so that some are
+        missing. A trial that ran before (same config, task and seed) is not repeated, and has the same outcome."""
         ...
 
 
 class Aggregates(Value):
-    """The trials of one config: all that proposers see of them."""
+    """Aggregates over the trials of one config, the only data about them that proposers see."""
 
     tasks: int = 0
     trials: int = 0

@@ -1,5 +1,5 @@
-"""One generation: its changes race against the incumbent, look after look, and what is ahead is confirmed with both on
-fresh seeds. Trials are run by the evaluator; everything else here is counting."""
+"""One generation: its changes race against the incumbent, look by look, and a leading one is confirmed with both arms
+on fresh seeds. The evaluator runs the trials; everything else here is counting."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
@@ -15,7 +15,7 @@ SEEDS, CONFIRM, OWN = 1000, 500, 250
 
 
 class Generation:
-    """The trials of one generation, and what they decide."""
+    """The trials and decisions of one generation."""
 
     def __init__(
         self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *,
@@ -66,7 +66,7 @@ class Generation:
     def _refused(self, one: Proposal) -> bool:
         if one.fault:
             self._end(one.proposer, "refused", one.fault)
-        elif one.knob == SKILLS and self._learned:  # what a skill was learned from says nothing of it
+        elif one.knob == SKILLS and self._learned:  # tasks that a skill was learned from cannot judge it
             self._end(one.proposer, "refused", f"skills were learned from {len(self._learned)} of these tasks")
         return one.proposer in self._decided
 
@@ -94,7 +94,7 @@ class Generation:
         return through
 
     def _run(self, stage: Stage, changes: Sequence[Proposal], places: Sequence[int]) -> bool:
-        """Run what is missing of these places' trials, of the incumbent and of the changes; whether all of it ran."""
+        """Run the missing trials of these places, of the incumbent and the changes; returns whether all of them ran."""
         arms: list[Proposal | None] = [None, *changes]
         cells = [
             Cell(generation=self.number, stage=stage, arm=one.proposer if one else CONTROL,

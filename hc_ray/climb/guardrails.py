@@ -1,5 +1,4 @@
-"""Turning one knob, within bounds: what was asked for is clipped to the nearest legal value, never dropped for being
-too far."""
+"""Turns one knob within bounds: a suggestion is clipped to the nearest legal value, never rejected as too far."""
 
 import json
 import math
@@ -40,7 +39,7 @@ def turn(
 
 
 def neighbours(knob: Knob, site: Site, reach: int = 1) -> tuple[SolverConfig, ...]:
-    """Where a knob can be turned to from here: every option, or a number one guardrail up and down. Texts have none."""
+    """The values reachable from here: every option, or a number one guardrail up and down; none for texts."""
     now, wanted = knob.place(knob.at(site.solver)), list(knob.options)
     if knob.box is not None:
         wanted = [now + knob.box[2] * reach, now - knob.box[2] * reach]
@@ -66,7 +65,7 @@ def _wanted(knob: Knob, asked: Any, before: Any, reach: int) -> Any:
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
     low, high, step = knob.box
-    # A start outside the box may stay where it is; no change leads further out.
+    # A start value outside the box may stay, but no change leads further out.
     number = min(max(round(number, 2), min(low, now), now - step * reach), max(high, now), now + step * reach)
     if knob.kind == "ladder":
         return [round(min(max(one + number - now, min(low, one)), max(high, one)), 10) for one in before]

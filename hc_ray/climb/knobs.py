@@ -16,7 +16,7 @@ Kind = Literal["whole", "number", "ladder", "switch", "choice", "lead", "text"]
 
 
 class Site(Value):
-    """Where knobs are turned: the whole config (settled by its profile), and how its solver is asked."""
+    """The context of a knob: the whole config (completed by its profile), and the solver's capabilities."""
 
     solver: SolverConfig
     profile: Profile = Profile()
@@ -25,7 +25,7 @@ class Site(Value):
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """What holds here, of all that knobs need."""
+        """The traits of this site, of those that knobs need."""
         solver, testgen = self.solver, self.solver.testgen
         loop, rounds, asked = solver.agent_style == "loop", solver.max_rounds > 1, testgen.budget_tokens > 0
         repairs = solver.repairs > 0 and (loop or rounds)
@@ -58,11 +58,11 @@ class Knob(NamedTuple):
     key: str
     """Dotted, as in a config file."""
     box: tuple[float, float, float] | None = None
-    """Of a number: the climb's lowest and highest value, and the guardrail, how far one change may move it."""
+    """For a number: the climb's lowest and highest value, and the guardrail, the largest step of one change."""
     needs: tuple[str, ...] = ()
     """The traits of a site that it needs to have an effect on ``hc``."""
     acts: Callable[[Site], Any] | None = None
-    """What it comes to, where different values can come to the same."""
+    """The effective value, if different values can have the same effect."""
     turner: Literal["climb", "sweep"] = "climb"
 
     @property
@@ -75,7 +75,7 @@ class Knob(NamedTuple):
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """What can be chosen; empty for numbers and texts."""
+        """The options; empty for numbers and texts."""
         if self.kind == "choice":
             return typing.get_args(field_of(self.key).annotation)
         return {"switch": (False, True), "lead": plans()}.get(self.kind, ())
@@ -86,7 +86,7 @@ class Knob(NamedTuple):
         return " ".join(field_of(self.key).description.split())
 
     def lacks(self, site: Site) -> tuple[str, ...]:
-        """What it would need to have an effect here."""
+        """The traits that it lacks for an effect here."""
         return tuple(trait for trait in self.needs if trait not in site.traits)
 
     def at(self, solver: SolverConfig) -> Any:
@@ -114,7 +114,7 @@ def _greedy(site: Site) -> int:
 
 
 def _axis(key: str, *needs: str) -> Knob:
-    """What spends, asks for verdicts, or was measured with a model's profile: fixed in a climb."""
+    """Settings that spend, ask for verdicts, or were measured with a model's profile, which are fixed in a climb."""
     return Knob(key, None, needs, turner="sweep")
 
 
@@ -163,7 +163,7 @@ KNOBS = {knob.key: knob for knob in _TABLE}
 
 
 def live(site: Site) -> tuple[Knob, ...]:
-    """The knobs that a climb may turn here, and that have an effect here."""
+    """The knobs that a climb may turn and that have an effect here."""
     return tuple(knob for knob in _TABLE if knob.turner == "climb" and not knob.lacks(site))
 
 

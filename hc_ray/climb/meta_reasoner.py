@@ -16,7 +16,7 @@ from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt, found_i
 from hc_ray.domain.value import Value
 
 Ask = Callable[[Prompt], Completion | None]
-"""The engine of the role ``meta``; None where none answers."""
+"""Asks the engine of the role ``meta``; None if it does not answer."""
 
 _ANSWER_TOKENS = 400
 _TEMPERATURE = 0.7
@@ -32,7 +32,7 @@ MEANING = {
 """What the figures of ``evaluation.FACTS`` say, for a model."""
 _ENDED = "ended by "
 _HISTORY = 20
-"""Changes that it is told of, the newest."""
+"""The most changes in its prompt, the newest."""
 
 
 class Suggestion(Value):
@@ -44,7 +44,7 @@ class Suggestion(Value):
 
 
 def ask(aggregates: Aggregates, history: Sequence[Record], knobs: Sequence[Knob], site: Site, *, seed: int) -> Prompt:
-    """The question for one change."""
+    """The prompt for one change."""
     text = {"type": "string", "maxLength": _REASON}
     values = [{"type": "number"}, {"type": "boolean"}, text, {"type": "array", "items": {"type": ["number", "string"]}}]
     schema = {
@@ -75,7 +75,7 @@ def read(answer: Completion) -> Suggestion | Malformed:
 
 
 def suggest(moment: Moment, complete: Ask) -> Proposal:
-    """The model's change; the rules' where it answers nothing that can run, or repeats itself."""
+    """The model's change, or the rules' if its answer cannot run or repeats an earlier one."""
     own = [one for one in moment.history if one.proposal.proposer == "meta-reasoner"]
     answer = complete(ask(moment.aggregates, own, moment.knobs, moment.site, seed=moment.seed_for("meta")))
     if answer is None:

@@ -1,5 +1,5 @@
-"""What proposers suggest and what became of it. A proposal is stored before its first trial, its decision after its
-last: a climb is what its records say."""
+"""Proposals and their decisions. A proposal is stored before its first trial, its decision after its last: a climb is
+fully described by its records."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -27,26 +27,26 @@ class Proposal(Value):
     parent: str
     """Hash of the incumbent."""
     knob: str | None = None
-    """None where the incumbent runs again."""
+    """None if the incumbent runs again."""
     before: Any = None
     after: Any = None
-    """As it runs."""
+    """The value that runs."""
     asked: Any = None
-    """As it was suggested, before clipping."""
+    """The suggested value, before clipping."""
     reach: int = 1
-    """How many guardrails far it could go."""
+    """The allowed number of guardrail steps."""
     reason: str = ""
     answer: str = ""
-    """What the model said, whole."""
+    """The model's whole answer."""
     tokens: int = 0
-    """What asking it cost."""
+    """Tokens of the model's answer."""
     fault: str = ""
-    """Why nothing runs for it."""
+    """Why no trial runs for it."""
     solver: SolverConfig
 
 
 class Decision(Value):
-    """What became of a proposal."""
+    """The decision on a proposal."""
 
     verdict: Verdict
     """``refused``: no trial was run; ``undecided``: the tokens ended first, which reverts it, too."""
@@ -57,7 +57,7 @@ class Decision(Value):
     """Of the incumbent's trials in this generation."""
     own: Aggregates = Aggregates()
     tokens: int = 0
-    """What the whole climb had cost at the end of this generation."""
+    """Tokens of the whole climb at the end of this generation."""
 
 
 class Record(Value):
@@ -77,18 +77,18 @@ class Record(Value):
 
     @property
     def confirmed(self) -> bool:
-        """Whether it came as far as a confirmation, however that ended."""
+        """Whether it reached a confirmation, whatever its result."""
         return any(one.stage == "confirm" for one in self.decision.evidence) if self.decision else False
 
     @property
     def worth(self) -> Evidence | None:
-        """The evidence that decided; None where none could."""
+        """The deciding evidence; None if there was none."""
         last = self.decision.evidence[-1] if self.decision and self.decision.evidence else None
         return last if last is not None and last.delta is not None else None
 
 
 class Moment(NamedTuple):
-    """What a proposer is given at its turn."""
+    """A proposer's input at its turn."""
 
     site: Site
     knobs: Sequence[Knob]
@@ -110,7 +110,7 @@ class Moment(NamedTuple):
 
     @property
     def tried(self) -> frozenset[str]:
-        """Hashes of the configs that ran against this incumbent, or are about to."""
+        """Hashes of the configs that ran against this incumbent or are about to."""
         here = self.site.solver.hash
         return self.taken | {one.proposal.solver.hash for one in self.history if one.proposal.parent == here}
 

@@ -8,7 +8,7 @@ from hc_ray.climb.guardrails import neighbours
 from hc_ray.climb.proposals import Moment, Proposal, propose
 
 MANY = 0.3
-"""From this share of trials or candidates on a rule holds."""
+"""A rule applies from this share of trials or candidates."""
 RULES = (
     ("duplicates", "solver.temperatures", True, "many candidates repeat others: more variety"),
     ("malformed", "solver.temperatures", False, "many answers cannot be read: less variety"),
@@ -37,6 +37,6 @@ def suggest(moment: Moment, note: str = "", **more: Any) -> Proposal:
                     return propose(moment, "rules", key, knob.at(one), why + end, **more)
     if not left:
         return propose(moment, "rules", None, None, note, **more, fault="every change within reach was tried")
-    # One order for the whole climb, so that a later generation goes on where this one stood.
+    # One order for the whole climb, so that each generation continues where the last one stopped.
     knob, one = min(left, key=lambda each: random.Random(f"{moment.seed} {each[1].hash}").random())
     return propose(moment, "rules", knob.key, knob.at(one), f"not tried from here yet{end}", **more)

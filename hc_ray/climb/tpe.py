@@ -8,7 +8,7 @@ from hc_ray.climb.knobs import KNOBS
 from hc_ray.climb.proposals import Moment, Proposal, propose
 
 START_UP = 4
-"""Random changes before the first that is modelled."""
+"""Random changes before the first modelled one."""
 _TRIES = 30
 """Draws until one can run here and is not suggested by another proposer."""
 _SPACE = {knob.key: knob for knob in KNOBS.values() if knob.turner == "climb" and knob.kind != "text"}

@@ -1,1 +1,1 @@
-"""What hc-ray holds on one machine: paths, owners' labels, cleanup after the dead, and the guard on sealed paths."""
+"""hc-ray on one machine: paths, owners' labels, cleanup after dead processes, and the guard of sealed paths."""

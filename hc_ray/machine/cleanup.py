@@ -1,4 +1,4 @@
-"""What processes leave behind on a machine, and how it is told from what belongs to others.
+"""Leftovers of dead processes on a machine, and how to distinguish them from what belongs to others.
 
 A temporary folder carries its owner's label in a file, a child process in its environment. A process that wrote its
 title over its environment (some of Ray's do) is known by what it writes: files of a folder whose owner is dead. What
@@ -23,11 +23,11 @@ OWNER_FILE = ".hc-ray-owner"
 OWNER_VARIABLE = "HC_RAY_OWNER"
 """In the environment of child processes that could outlive their owner; never in a sandbox's."""
 DEATH_SECONDS = 10.0
-"""How long a process that was killed is waited for, on a machine that is busy."""
+"""Seconds to wait for a killed process, on a busy machine."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command: of Ctrl-C, of a scheduler, of a closed terminal."""
 PATIENCE = 10.0
-"""Seconds that ending what was started may take before a further signal breaks it off."""
+"""Seconds that a clean-up may take before a further signal interrupts it."""
 OLD_SECONDS = 3600.0
 """What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
 
@@ -86,7 +86,7 @@ def owned_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def reap_folders(*, dry: bool = False) -> list[str]:
-    """Remove temporary folders whose owners are dead; answers their paths. With ``dry`` nothing is removed."""
+    """Remove temporary folders of dead owners and return their paths; ``dry`` removes nothing."""
     dead = _dead_folders()
     for folder in () if dry else dead:
         remove_folder(folder)

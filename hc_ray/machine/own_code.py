@@ -47,7 +47,7 @@ def agent_of(name: str) -> Any:
         inspect.signature(solve).bind(None, None)
         return found()
     except Exception as error:
-        raise ConfigError(f"agent {name}: must be made without arguments, and solve with one: {error}") from None
+        raise ConfigError(f"agent {name}: must take no arguments, and its solve exactly one: {error}") from None
 
 
 def selector_of(name: str) -> Any:
@@ -128,9 +128,7 @@ def _lies_in(module: Any, folders: list[str]) -> bool:
 def _source(name: str, top: str) -> dict[str, bytes]:
     """The files of a module or package, by their paths in the folder that it is imported from."""
     if top == "__main__":
-        raise ConfigError(
-            f"{name}: is in the script that runs; move it to a module of its own and import it from there"
-        )
+        raise ConfigError(f"{name}: is in the running script; move it to a separate module and import it from there")
     spec = None if top in _OURS else PathFinder.find_spec(top, [str(Path.cwd()), *sys.path])
     places = list(spec.submodule_search_locations or ()) if spec else []
     if spec is None or not (places or spec.origin):
@@ -138,7 +136,7 @@ def _source(name: str, top: str) -> dict[str, bytes]:
     root = Path(places[0] if places else spec.origin or "")
     files = _files(root, root.parent)
     if any(path.endswith("/task.toml") for path in files):
-        raise ConfigError(f"{name}: the package {root} holds tasks; an agent's package must not")
+        raise ConfigError(f"{name}: the package {root} contains tasks, which an agent's package must not")
     return files
 
 
@@ -150,7 +148,7 @@ def _files(root: Path, parent: Path) -> dict[str, bytes]:
             size += path.stat().st_size
             if size > MOST_BYTES:
                 raise ConfigError(
-                    f"{root}: holds more than {MOST_BYTES >> 20} MiB; an agent needs a package of its own"
+                    f"{root}: contains more than {MOST_BYTES >> 20} MiB; move the agent to a separate package"
                 )
             found[path.relative_to(parent).as_posix()] = path.read_bytes()
     return found

@@ -1,4 +1,4 @@
-"""Where hc-ray keeps things on a machine, and where its shipped data is found (in a wheel and in a checkout)."""
+"""Paths of hc-ray's data on a machine, and of its shipped data (in a wheel or a checkout)."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def data_root() -> Path:
         return Path("/var/lib/hc-ray")
     base = expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
     if base.parts[0] == "~":
-        raise PlatformError("this user has no home folder: set HC_RAY_HOME to a folder that you can write to")
+        raise PlatformError("this user has no home folder: set HC_RAY_HOME to a writable folder")
     return base.resolve() / "hc-ray"
 
 

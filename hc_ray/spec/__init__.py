@@ -1,2 +1,2 @@
-"""Instruction and environment, read once into one frozen ``Spec``, by explicit forms only: no rule reads prose. It may
+"""Reads instruction and environment once into a frozen ``Spec``, by explicit forms only: no rule interprets prose. May
 import ``tasks``, ``statistics``, ``machine`` and ``domain``."""

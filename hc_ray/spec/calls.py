@@ -1,5 +1,4 @@
-"""Finds calls with the values that are shown for them in any text: an instruction's examples, a model's tests. Whatever
-the text, it answers with what it found and raises nothing."""
+"""Finds calls with their shown values in any text: an instruction's examples, a model's tests. Never raises."""
 
 import ast
 import re
@@ -24,7 +23,7 @@ _ARROW = re.compile(
     rf"\s*(?:={{1,3}}>|==|[-=]*->|→|⇒|⟶|↦|(?:is|should be)\b(?!\s+not)|=|#|:|\||(?:should )?{_SAYS})"
     rf"\s*(?:->|=>|→|{_SAYS})?\s*:?\s*"
 )
-"""What stands between a call and its value; these are all the words that are known."""
+"""The text between a call and its value; no other words are recognised."""
 _BELOW = re.compile(r"[ \t]*\n(?:\s*\n)?(?:[ \t]*(?:```|~~~)[\w+-]*[ \t]*\n)?[ \t]*(?=\S)")
 _WHOLE = re.compile(r"\s*(?:$|[.,;:!?)|#'\"]|//|\s\()")
 """What follows a literal that is the whole value; any other word or sign makes it a part of something longer."""
@@ -95,7 +94,7 @@ def _answer(text: str, start: int, end: int) -> tuple[str | None, bool]:
 
 
 def _said(text: str, *, cell: bool = False) -> str | None:
-    """The literal that a text begins with, unless it is a part of something longer or one of several cells."""
+    """The literal that a text starts with, unless it is part of a longer expression or one of several cells."""
     found = _literal(text.split("\n", 1)[0] if text.lstrip()[:1] not in ("(", "[", "{") else text)
     if found is None:
         return None
@@ -110,7 +109,7 @@ def call_in_normal_form(source: str, name: str) -> str | None:
         return None
     try:
         return ast.unparse(tree) if tree.body.func.id == name and _harmless(tree, name) else None
-    except RecursionError:  # the parser takes more levels than what writes them
+    except RecursionError:  # the parser accepts deeper nesting than ``unparse``
         return None
 
 

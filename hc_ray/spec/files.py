@@ -24,7 +24,7 @@ _KINDS = re.compile(
     r"vhd|vhdl|vim|vtt|vue|wasm|wat|wav|webp|xls|xlsx|xml|xsd|xsl|xslt|xz|yaml|yml|zig|zip|zsh|zst",
     re.IGNORECASE,
 )
-"""Suffixes of files, for names that only a suffix tells from an attribute or a domain."""
+"""File suffixes, to distinguish bare names from attributes and domains."""
 _NO_FILE = frozenset({"d", "git", "com", "org", "net", "io", "local", "app"})
 """Suffixes of directories and domains."""
 _NAMES = re.compile(
@@ -49,7 +49,7 @@ _PLACEHOLDER = re.compile(
 
 
 def read_files(blocks: Sequence[Block], environment: Environment) -> tuple[NamedFile, ...]:
-    """Every file in order of first mention, each once."""
+    """All distinct files, in order of first mention."""
     reader = _Reader(blocks, environment)
     found: dict[str, NamedFile] = {}
     for token, code in reader.tokens:
@@ -174,7 +174,7 @@ def _has_suffix(name: str) -> bool:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a bare name is a file's beyond doubt: neither an attribute (``a.b.c``) nor the end of other names."""
+    """Whether a bare name is certainly a file: neither an attribute (``a.b.c``) nor the end of another name."""
     if _NAMES.fullmatch(name):
         return True
     stem, _, suffix = name.rpartition(".")

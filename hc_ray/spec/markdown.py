@@ -23,7 +23,7 @@ _OPEN: dict[str, Kind] = {"list_item_open": "item", "heading_open": "heading", "
 
 
 class Piece(Value):
-    """A part of a block's text: a code span, or what stands between them."""
+    """A part of a block's text: a code span, or the text between two."""
 
     text: str
     code: bool = False
@@ -48,7 +48,7 @@ class Block(Value):
 
 
 def blocks(text: str) -> tuple[Block, ...]:
-    """Every block in order; a fence that nothing closes reaches to the end."""
+    """All blocks in order; an unclosed fence extends to the end."""
     return tuple(_blocks(_parser().parse(text)))
 
 
@@ -87,7 +87,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Block:
 
 
 def _pieces(tokens: Sequence[Token] | None) -> Iterator[Piece]:
-    """The code spans of a text and what stands between them."""
+    """The code spans of a text, and the text between them."""
     for token in tokens or ():
         if token.type == "code_inline":
             yield Piece(text=token.content.strip(), code=True)
@@ -124,7 +124,7 @@ def block_sentences(block: Block) -> list[str]:
 
 
 def _parted(parts: Sequence[Piece]) -> list[str]:
-    """Text cut at the ends of sentences, never within a code span."""
+    """Split a text into sentences, never within a code span."""
     made = [""]
     for piece in parts:
         if piece.code:

@@ -34,7 +34,7 @@ _PATH = re.compile(r"[\w.~-]*/[\w./-]+|[\w-]+\.[A-Za-z]\w{0,4}")
 
 
 def read_runs(blocks: Sequence[Block], files: Iterable[NamedFile]) -> tuple[Run, ...]:
-    """Every run in order, each command with each input once; the one with an output wins."""
+    """All runs in order, one per command and input; one with an output wins."""
     names = frozenset(name for file in files for name in (file.path, posixpath.basename(file.path)))
     kept: dict[tuple[str, str], Run] = {}
     readers = {"code": _of_session, "table": _of_table}

@@ -1,4 +1,4 @@
-"""A text as Python, whatever it holds: nothing here raises, and a stray backslash in a model's string is no news."""
+"""Parses a text as Python. Never raises, and does not warn about stray backslashes in a model's strings."""
 
 import ast
 import warnings
@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 def parsed(text: str) -> ast.Module | None:
-    """None where the text is no module."""
+    """The text as a module; None if it is not one."""
     return _quietly(lambda: ast.parse(text))
 
 
 def expression(text: str) -> ast.Expression | None:
-    """None where the text is no expression, space around it aside."""
+    """The text as an expression, ignoring surrounding space; None if it is not one."""
     return _quietly(lambda: ast.parse(text.strip(), mode="eval"))
 
 

@@ -1,4 +1,4 @@
-"""What an instruction shows and names, as frozen values. How it is found stands in the other modules of this room."""
+"""What an instruction shows and names, as frozen values; the other modules of this room find them."""
 
 from hc_ray.domain.task import EnvironmentView
 from hc_ray.domain.value import Value
@@ -11,7 +11,7 @@ class Signature(Value):
 
     name: str
     parameters: str | None
-    """The text between the parentheses; None where only the name is known, from a shown call."""
+    """The text between the parentheses; None if only the name is known, from a shown call."""
     returns: str | None = None
     """The annotation after ``->``."""
 
@@ -31,11 +31,11 @@ class Call(Value):
     """One line, as ``ast.unparse`` writes it, with literal arguments."""
     function: str
     expected: str | None
-    """``repr`` of the value that is shown for it; None where only the call is shown."""
+    """``repr`` of its shown value; None if only the call is shown."""
     rejected: bool = False
-    """Shown to raise."""
+    """Whether it is shown to raise."""
     sentence: str
-    """The sentence or line it stands in."""
+    """The sentence or line that contains it."""
 
 
 class Run(Value):
@@ -46,7 +46,7 @@ class Run(Value):
     stdin: str = ""
     """What an Input block holds, newline-terminated; what a command pipes or redirects stays in the command."""
     output: str | None
-    """The exact text that is shown, newline-terminated; None where none is shown."""
+    """The exact shown output, newline-terminated; None if there is none."""
     sentence: str
 
 
@@ -54,9 +54,9 @@ class NamedFile(Value):
     """A file that the instruction names."""
 
     path: str
-    """Relative to the workdir where it lies in it, else absolute."""
+    """Relative if it is below the workdir, else absolute."""
     exists: bool
-    """The environment brings it."""
+    """Whether it exists in the environment."""
     located: bool
     """Named by a full path, or by a name that is unique in the environment. False for a bare file name in a code span
     of which the environment has nothing: it is taken to lie in the workdir."""
@@ -76,7 +76,7 @@ class Spec(Value):
     files: tuple[NamedFile, ...] = ()
     """In order of first mention, each once."""
     snapshot: EnvironmentView = EnvironmentView()
-    """What the untouched environment holds; empty until somebody has looked."""
+    """The snapshot of the untouched environment; empty until it is taken."""
 
     def with_snapshot(self, view: EnvironmentView) -> "Spec":
         return self.model_copy(update={"snapshot": view})

@@ -13,11 +13,11 @@ RESAMPLES = 4000
 Z95 = 1.959963984540054
 """Two-sided 5 %."""
 FEWEST_TASKS = 6
-"""With fewer tasks no sign-flip or McNemar test can fall below 5 %: 2 · 0.5⁵ is 0.0625."""
+"""With fewer tasks, no sign-flip or McNemar p can fall below 5 %: 2 · 0.5⁵ is 0.0625."""
 
 
 class Estimate(Value):
-    """A number with its 95 % interval; ``n`` counts tasks. All None where nothing was measured."""
+    """A number with its 95 % interval; ``n`` counts tasks. All None if nothing was measured."""
 
     value: float | None = None
     low: float | None = None
@@ -107,7 +107,7 @@ def best_at_k(passed: Sequence[bool], scores: Sequence[float], k: int) -> float:
 
 
 def selection_efficiency(chosen: float | None, mean: float | None, oracle: float | None) -> float | None:
-    """(chosen - mean) / (oracle - mean); None where the pool leaves nothing to select."""
+    """(chosen - mean) / (oracle - mean); None if the pool leaves nothing to select."""
     if chosen is None or mean is None or oracle is None or oracle - mean < 1e-12:
         return None
     return (chosen - mean) / (oracle - mean)
@@ -196,9 +196,9 @@ class Paired(Value):
 
 
 def paired(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *, seed: int = 0) -> Paired:
-    """Compare two agents: task → outcomes, in the order of their common seeds. Tasks that one side lacks are left out.
-    Exact McNemar for one trial a task; for repeats a sign-flip permutation of the tasks' mean differences, and a
-    bootstrap over tasks."""
+    """Compare two agents, given task → outcomes in the order of their common seeds. Leaves out tasks that one side
+    lacks. Uses exact McNemar for one trial per task; for repeats, a sign-flip permutation of the tasks' mean
+    differences and a bootstrap over tasks."""
     common = sorted(task for task in a if a[task] and b.get(task))
     if not common:
         return Paired()

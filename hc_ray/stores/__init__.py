@@ -1,1 +1,1 @@
-"""WALL. Where results lie: the sweep directory, and MLflow, which is rebuilt from it. May import ``domain``."""
+"""WALL. Stores of results: the sweep directory, and MLflow, which can be rebuilt from it. May import ``domain``."""

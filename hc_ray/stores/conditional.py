@@ -18,23 +18,19 @@ def create_object(root: str, full: str, data: bytes) -> bool:
     if not _put(root, client, put):
         return False
     if _put(root, client, put):
-        raise OutputError(f"{root}: this store overwrites what must not be overwritten (it does not heed If-None-Match)"
-                          ", so two sweeps could write here at once; give a folder with -o")  # fmt: skip
+        raise OutputError(f"{root}: this store ignores conditional writes (If-None-Match), so two sweeps could write "
+                          "here at the same time; choose a folder with -o")  # fmt: skip
     return True
 
 
 def _client(root: str) -> Any:
     """Of S3, at the endpoint that pyarrow was told, with the credentials that both find in the same places."""
     if not root.startswith("s3://"):
-        raise OutputError(
-            f"{root}: a sweep can own a folder or a place on s3://, nothing else; give one of them with -o"
-        )
+        raise OutputError(f"{root}: a sweep directory must be a folder or an s3:// URI; choose one with -o")
     try:
         boto3, config = importlib.import_module("boto3"), importlib.import_module("botocore.config")
     except ModuleNotFoundError:
-        raise OutputError(
-            f"{root}: a sweep on S3 needs boto3, to be the only one there: install it (pip install boto3)"
-        ) from None
+        raise OutputError(f"{root}: a sweep on S3 needs boto3 for its lock: install it (pip install boto3)") from None
     asked = {name: values[-1] for name, values in parse_qs(urlsplit(root).query).items()}
     where = asked.get("endpoint_override")
     return boto3.client(

@@ -1,4 +1,4 @@
-"""What the environment says before MLflow is imported: no telemetry, and a home."""
+"""Environment variables to set before MLflow is imported: no telemetry, and a home."""
 
 import os
 

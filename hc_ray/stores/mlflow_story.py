@@ -1,5 +1,4 @@
-"""What MLflow is told of a sweep or a climb, as data: made from a directory alone, so that an export tells the same as
-was told while it ran."""
+"""The MLflow data of a sweep or climb, derived from a directory alone, so that a later export equals live tracking."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +30,10 @@ class Prompts(Value):
 
 
 class Run(Value):
-    """A run as it should be."""
+    """The desired state of a run."""
 
     part: str
-    """What it is of its story; a later telling finds it again by this."""
+    """Its key in the story, by which a later export finds it again."""
     name: str
     tags: dict[str, Any] = {}
     config: dict[str, Any] = {}
@@ -60,7 +59,7 @@ class Story(Value):
     dataset: str
     model: str
     source: str
-    """What one would call to make it again."""
+    """The command to reproduce it."""
     split: str
     digest: str
     """Of the public tasks; empty as long as they are not known."""
@@ -74,18 +73,18 @@ class Story(Value):
 
     @property
     def registered(self) -> str:
-        """What names of prompts begin with."""
+        """Prefix of prompt names."""
         words = f"hc-ray.{Path(self.dataset).name}.{Path(self.model).name}"
         return "".join(one if one.isalnum() or one in "-_." else "-" for one in words)
 
 
 def points(values: Mapping[str, float | None], step: int) -> tuple[Point, ...]:
-    """What was not measured is not told."""
+    """Drop values that were not measured."""
     return tuple(Point(name, float(value), step) for name, value in values.items() if value is not None)
 
 
 def span_of(rows: Rows) -> tuple[int, int]:
-    """First start and last end of trials, in milliseconds; now where there are none."""
+    """First start and last end of the trials, in milliseconds; now if there are none."""
     now = int(time.time() * 1000)
     times = [milliseconds(row[name]) for row in rows for name in ("started_at", "finished_at")]
     return (min(times), max(times)) if times else (now, now)

@@ -68,7 +68,7 @@ def spans_of(store: Store, row: Mapping[str, Any], turns: Turns) -> tuple[Span, 
 
 
 def _requests(steps: Iterable[Mapping[str, Any]], owner: str, start: int, end: int) -> Iterable[Span]:
-    """A span an answer; what was said before it, after the answer before that, is its input."""
+    """One span per answer; its input is the text since the previous answer."""
     said: list[dict[str, str]] = []
     for step in steps:
         if step["source"] != "agent":
@@ -90,5 +90,5 @@ def _requests(steps: Iterable[Mapping[str, Any]], owner: str, start: int, end: i
 
 
 def _text(steps: Iterable[Mapping[str, Any]]) -> str:
-    """What a step says; nothing where there is none."""
+    """A step's text; empty if it has none."""
     return "\n".join(str(step.get("message") or "") for step in steps)

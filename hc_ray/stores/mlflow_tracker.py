@@ -24,16 +24,16 @@ from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
 PARAM_LIMIT = 6000
-"""Characters that MLflow keeps of a parameter; it cuts longer ones without a word."""
+"""The most characters of a parameter; MLflow silently cuts longer ones."""
 TAG_LIMIT = 8000
 BATCH = 100
-"""Parameters or tags a request may carry."""
+"""The most parameters or tags per request."""
 RUNS = 50_000
-"""That MLflow answers at once, at most."""
+"""The most results in one answer of MLflow."""
 PATIENCE = 30.0
-"""Seconds that a writer waits for another one of the same SQLite file."""
+"""Seconds that a writer waits for another writer of the same SQLite file."""
 TRACES = 200
-"""Trajectories of a child run that are told."""
+"""The most trajectories to export per child run."""
 
 
 class MlflowTracker:
@@ -147,7 +147,7 @@ def _first_of(error: BaseException) -> BaseException:
 
 
 def _copy(database: Path, to: Path) -> None:
-    """A whole copy or none, in which case MLflow makes the tables itself."""
+    """Copy atomically; if there is no copy, MLflow creates the tables itself."""
     with suppress(OSError, sqlite3.Error), _whole(to) as part:
         source = f"{database.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(source, uri=True)) as here, closing(sqlite3.connect(part)) as there:

@@ -29,7 +29,7 @@ COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
 COMMITTING_FOLDERS = ("suites/", "climb/")
 ANSWER_SECONDS = 15.0
-"""An object store that is silent for so long at first contact is unreachable: pyarrow itself waits for many minutes."""
+"""Seconds after which an object store that does not answer counts as unreachable; pyarrow itself waits for minutes."""
 REMEDY = "check the URI, the network and the store's credentials"
 
 
@@ -53,7 +53,7 @@ class SweepStore:
         """Folders whose own names are on the disk."""
 
     def refusal(self) -> str | None:
-        """Why nothing can be written there; None where something can, or an object store has to say."""
+        """Why nothing can be written there; None if it can, or if only the object store can tell."""
         if not self._local:
             return None
         base = Path(self._base)
@@ -84,7 +84,7 @@ class SweepStore:
 
     @contextlib.contextmanager
     def _faults(self, doing: str, *, answers: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-        """Raises ``StoreError`` for a fault of the file system; one that is an answer only ends the block."""
+        """Convert file system errors in this block to ``StoreError``; expected ones just end the block."""
         try:
             yield
         except answers:
@@ -148,16 +148,16 @@ class SweepStore:
 
     @property
     def locks(self) -> bool:
-        """Whether it lies on a file system, which has locks and exclusive creation."""
+        """Whether it is on a file system, with locks and exclusive creation."""
         return self._local
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is not there is no fault. Raises ``StoreError``."""
+        """Remove a file if it exists. Raises ``StoreError``."""
         with self._faults(f"remove {path}", answers=FileNotFoundError):
             self._fs.delete_file(self._path(path))
 
     def find(self, path: str) -> bytes | None:
-        """A whole file; None where nothing was written. Raises ``StoreError``."""
+        """Read a file; None if it does not exist. Raises ``StoreError``."""
         full = self._path(path)
         with self._faults(f"read {path}", answers=FileNotFoundError):
             if self._local:

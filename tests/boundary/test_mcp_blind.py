@@ -249,13 +249,13 @@ def test_what_no_sandbox_or_prompt_can_hold_is_left_out(tmp_path):
 def test_a_workspace_that_is_too_big_for_a_sandbox_is_refused(tmp_path, monkeypatch):
     with (tmp_path / "hole").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(UserError, match="holds more than 256 MiB or 20,000 paths; name a smaller folder"):
+    with pytest.raises(UserError, match="contains more than 256 MiB or 20,000 paths; name a smaller folder"):
         contents(tmp_path)
     monkeypatch.setattr("hc_ray_actors.integrations.mcp_workspace.MOST_PATHS", 3)
     (tmp_path / "hole").unlink()
     for number in range(4):
         (tmp_path / str(number)).mkdir()
-    with pytest.raises(UserError, match="holds more than"):
+    with pytest.raises(UserError, match="contains more than"):
         contents(tmp_path)
 
 

@@ -104,8 +104,8 @@ def test_a_neighbour_outside_of_its_package_is_not_imported_since_no_digest_woul
 
 
 @pytest.mark.parametrize(("path", "text", "said"), [
-    ("tasks/one/task.toml", "", "holds tasks; an agent's package must not"),
-    ("data.txt", "x" * (own_code.MOST_BYTES + 1), "holds more than 4 MiB"),
+    ("tasks/one/task.toml", "", "contains tasks, which an agent's package must not"),
+    ("data.txt", "x" * (own_code.MOST_BYTES + 1), "contains more than 4 MiB"),
 ], ids=["tasks", "too much"])  # fmt: skip
 def test_a_package_that_holds_tasks_or_too_much_is_refused(write, path, text, said):
     write("zeta/__init__.py", SOUND)
@@ -116,12 +116,12 @@ def test_a_package_that_holds_tasks_or_too_much_is_refused(write, path, text, sa
 @pytest.mark.parametrize(("name", "text", "said"), [
     ("nowhere:Mine", "", "no module nowhere in this folder or among the installed packages"),
     ("hc_ray.api:Agent", "", "no module hc_ray in this folder"),
-    ("__main__:Mine", "", "is in the script that runs; move it to a module of its own"),
+    ("__main__:Mine", "", "is in the running script; move it to a separate module"),
     ("bad:Other", SOUND, "bad has no Other"),
     ("bad:Mine", "class Mine:\n    async def solve(self, attempt): ...", "must be a subclass of hc_ray.api.Agent"),
     ("bad:Mine", SOUND.replace("async ", ""), "must be a subclass of hc_ray.api.Agent"),
-    ("bad:Mine", SOUND.replace(", attempt", ""), "and solve with one: too many positional"),
-    ("bad:Mine", SOUND + "    def __init__(self, n): ...", "must be made without arguments"),
+    ("bad:Mine", SOUND.replace(", attempt", ""), "and its solve exactly one: too many positional"),
+    ("bad:Mine", SOUND + "    def __init__(self, n): ...", "must take no arguments"),
     ("bad:Mine", SOUND + "    def __init__(self): 1 / 0", "division by zero"),
     ("bad:Mine", "raise ValueError('two\\nlines')", "cannot be imported from its own module or package: ValueError"),
     ("bad:Mine", "import sys; sys.exit(3)", "SystemExit: 3"), ("bad:Mine", "def broken(:", "SyntaxError"),
