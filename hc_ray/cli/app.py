@@ -44,6 +44,9 @@ def _aborting_on_interrupt() -> Iterator[None]:
         yield
     except KeyboardInterrupt:  # typer would exit silently
         raise typer.Abort from None
+    except BrokenPipeError:  # the reader closed the pipe (`| head`): no error, but typer would make it one
+        sys.stdout = None  # flushing it at exit must not raise again
+        raise typer.Exit from None
 
 
 class _Commands(TyperGroup):
@@ -129,10 +132,6 @@ def run(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _end(130, "interrupted")
-    except BrokenPipeError:
-        # The reader closed the pipe (`| head`): not an error, and flushing at exit must not raise again.
-        sys.stdout = None
-        return 0
     except typer.TyperException as error:
         return _usage(error)
     except Exception as error:
@@ -149,7 +148,7 @@ def _usage(error: Exception) -> int:
     message = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(message)
+        _print(message)
         return 2
     path = context.command_path if context is not None else "hc-ray"
     return _end(2, f"{message.rstrip()}\nSee `{path} --help`.")
@@ -187,8 +186,15 @@ def _cwd_exists() -> bool:
 def _end(code: int, message: str) -> int:
     from hc_ray.domain.credentials import scrub
 
-    typer.echo(f"hc-ray: {printable(scrub(message))}", err=True)
+    _print(f"hc-ray: {printable(scrub(message))}", err=True)
     return code
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    try:
+        typer.echo(text, err=err)
+    except BrokenPipeError:
+        sys.stdout = None
 
 
 def _interrupt(*_: object) -> None:

@@ -163,13 +163,17 @@ def audit(
     """Measure a sweep's self-tests against the hidden tests. Also grades every candidate; writes audit.json."""
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
+    from hc_ray.domain.value import counted
     from hc_ray.reports.audit_section import quality_section
     from hc_ray.reports.terminal import say
     from hc_ray_actors.jobs import audit as auditing
 
     with words_beside(as_json):
         prepared = auditing.prepare(out, self_tests=self_tests, split=split)
-        if prepared.tests_changed:
+        if prepared.gone:
+            left_out = f"{counted(prepared.gone, 'task')} of this sweep changed since, or went: left out of the audit."
+            say(left_out, style="yellow")
+        elif prepared.tests_changed:
             changed = (
                 "The hidden tests changed since this sweep: its verdicts rest on the old ones, the audit on the new."
             )

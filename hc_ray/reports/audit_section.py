@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
+from hc_ray.domain.value import counted
 from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 
 AUDIT_FILE = "audit.json"
@@ -23,8 +24,8 @@ def suite_quality(store: Store) -> dict[str, Any] | None:
 
 def share_text(share: Mapping[str, Any]) -> str:
     """``0.40 [0.21, 0.62] 8/20``: the mean over tasks with its interval, and the raw count."""
-    counted = f" {share['hits']}/{share['of']}" if "of" in share and share["value"] is not None else ""
-    return interval_of(share) + counted
+    raw = f" {share['hits']}/{share['of']}" if "of" in share and share["value"] is not None else ""
+    return interval_of(share) + raw
 
 
 def quality_section(audit: Mapping[str, Any] | None) -> Section:
@@ -40,7 +41,8 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
     tasks, faults = audit["tasks"], audit["faults"]
     after = [
         f"{tasks['measured']} of {tasks['audited']} tasks measured, with {faults['candidates_failing']} failing and "
-        f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} tasks. "
+        f"{faults['candidates_passing']} passing candidates; "
+        f"overlap measured on {counted(tasks['with_overlap'], 'task')}. "
         "Each figure is a mean over tasks with its 95 % interval, then the raw count."
     ]
     if disagreeing := audit.get("disagreeing_verdicts"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.cli.app import run
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ConfigError, OutputError
@@ -247,6 +248,17 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     summary, _ = auditing.run(auditing.prepare(str(tmp_path / "out"), split="holdout"))
     assert verifiers.count_looks(dataset) == 1 and not {"suites", "pools", "unmeasured"} & summary.keys()
     assert not (sealed_folder(dataset) / "audit").exists()
+
+
+def test_a_task_that_changed_since_the_sweep_is_left_out_and_told(home, tmp_path, capsys):
+    for name in ("add", "shout", "broken"):
+        make_task(tmp_path / "tasks", name, instruction=f"Write {name}.py.\n", solution={})
+    write_sweep(tmp_path / "out", tmp_path / "tasks")
+    (tmp_path / "tasks/add/instruction.md").write_text("Write something else.\n")
+    run(["audit", str(tmp_path / "out")])
+    told = capsys.readouterr().out
+    assert "1 task of this sweep changed since, or went: left out of the audit." in told
+    assert "The hidden tests changed" not in told
 
 
 def test_a_sweep_that_runs_or_is_none_is_not_audited(swept, tmp_path):

@@ -85,17 +85,19 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     stored = read_sweep(store)
     before, now = flattened(stored["config"]), flattened(comparable(config))
     differing = sorted(name for name in now if before.get(name) != now[name])
+    another = "start another sweep with a new -o"
     if differing:
         shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
         shown += "; …" if len(differing) > 3 else ""
-        raise OutputError(f"{out} belongs to a sweep with a different config ({shown}); choose another -o")
+        mend = f"leave out what differs, or {another}"
+        raise OutputError(f"{out} belongs to a sweep with a different config ({shown}); {mend}")
     if stored["sealed_digest"] != sealed_digest:
-        raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep started; choose another -o")
+        raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep started; {another}")
     finished = store.holding(RESULT)
     if finished - planned:
         raise OutputError(
             f"{out}: {len(finished - planned)} of its trials ran with a different setup (sandbox {stored['sandbox']}, "
-            "or another model, profile or prompts); restore that setup, or choose another -o"
+            f"or another model, profile or prompts); restore that setup, or {another}"
         )
     torn = _torn(store, finished)
     unscored = {name for name in (finished - torn) & store.holding(EVIDENCE) if _is_unscored(store, name)}

@@ -71,6 +71,7 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
         home=str(home),
         subjects=subjects,
         trials=trials,
+        gone=len(swept - sealed.sealed_digests.keys()),
         tests_changed=now != sweep["sealed_digest"],
     )
 

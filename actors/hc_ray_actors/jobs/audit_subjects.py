@@ -51,6 +51,8 @@ class Audit(Value):
     """The folder with the dataset's split and ledger."""
     subjects: tuple[Subject, ...]
     trials: tuple[AuditedTrial, ...]
+    gone: int
+    """Tasks of the sweep that changed, or are no longer there: they are left out."""
     tests_changed: bool
     """The hidden tests have changed since they graded the sweep."""
 
