@@ -216,7 +216,9 @@ def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, mo
     assert Lease(store).epoch == 2
 
 
-def test_who_came_while_a_dead_owner_was_listened_for_keeps_the_directory_whatever_its_clock_says(tmp_path, monkeypatch):
+def test_who_came_while_a_dead_owner_was_listened_for_keeps_the_directory_whatever_its_clock_says(
+    tmp_path, monkeypatch
+):
     store = _dead_lease(tmp_path / "out")
     held = json.loads(store.read(LEASE)) | {"machine": "elsewhere:1", "renewed_at": 0}
     store.write(LEASE, json.dumps(held).encode())
