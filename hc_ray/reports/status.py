@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
+from hc_ray.machine.cleanup import FAR
 from hc_ray.machine.lease import LEASE, Held, heard
 from hc_ray.machine.owner import is_alive
 from hc_ray.reports.progress import SweepState
@@ -16,8 +17,6 @@ from hc_ray.reports.report import finished, read_sweep
 
 _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
 """How a line of the journal begins that tells of a trial, and what stands in an error's."""
-FAR = 86_400.0
-"""Seconds by which no clock is thought to be wrong."""
 
 
 def status_of(store: Store) -> dict[str, Any]:
