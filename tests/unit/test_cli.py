@@ -209,12 +209,24 @@ def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lea
     def hold(offset):
         held = ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset})
         (sweep / "lease.json").write_text(held.model_dump_json())
+        start = {
+            "type": "trial_start",
+            "trial": "x__1",
+            "at": held.renewed_at - 5,
+            "task": "x",
+            "agent": "hc",
+            "seed": 0,
+        }
+        (sweep / "events").mkdir(exist_ok=True)
+        (sweep / "events/000000.jsonl").write_text(json.dumps(start))
 
     def owner(offset, sleep):
         hold(offset)
         monkeypatch.setattr(time, "sleep", sleep)
         assert cli.run(["status", str(sweep), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)["owner"]
+        told = json.loads(capsys.readouterr().out)
+        assert [one["seconds"] for one in told["running"]] == [5.0] * (told["owner"] == "running")
+        return told["owner"]
 
     for offset in (-400, 400):
         assert owner(offset, lambda seconds, offset=offset: hold(offset)) == "running"
