@@ -30,6 +30,8 @@ PATIENCE = 10.0
 """Seconds that a clean-up may take before a further signal interrupts it."""
 OLD_SECONDS = 3600.0
 """What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
+FAR = 86_400.0
+"""Seconds by which no clock of another machine is thought to be wrong."""
 
 _SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "keys/.new-*", ".unsealing-*")
 """Below ``data_root()``."""
@@ -106,7 +108,8 @@ def _is_old(path: Path) -> bool:
     """Whether nobody can be making it any more. Nobody's is a link, and what is gone."""
     with contextlib.suppress(FileNotFoundError):
         state = path.lstat()
-        return not stat.S_ISLNK(state.st_mode) and time.time() - state.st_mtime > OLD_SECONDS
+        old = OLD_SECONDS if on_own_disk(path) else OLD_SECONDS + FAR  # a file server's times are by its own clock
+        return not stat.S_ISLNK(state.st_mode) and time.time() - state.st_mtime > old
     return False
 
 

@@ -28,10 +28,11 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     has slots."""
     accounts: list[dict[str, Any]] = []
     spans: list[dict[str, Any]] = []
-    ended: dict[str, float] = {}
-    for event in events_of(store, *_TOLD):
+    ended: dict[str, int] = {}
+    for number, event in enumerate(events_of(store, *_TOLD)):
+        event["number"] = number  # not its time: the driver's clock may be set meanwhile
         if event["type"] == "trial_complete":
-            ended[event["trial"]] = event["at"]
+            ended[event["trial"]] = number
         else:
             (accounts if event["type"] == "engine_use" else spans).append(event)
     if not accounts:
@@ -40,14 +41,14 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     for name in sorted({account["engine"] for account in accounts}):
         own = [account for account in accounts if account["engine"] == name]
         until = _until(sorted(ended.values()), sweep.get("planned_trials"), own[-1]["slots"])
-        full = [account for account in own if until is None or account["at"] <= until] or own
+        full = [account for account in own if until is None or account["number"] <= until] or own
         engines.append(_figures(name, full, own[len(full) :], sweep.get("speeds") or {}))
     return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
 
 
-def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | None:
-    """When the number of remaining trials first fell below ``slots``; None if it never did or was so from the start.
-    ``ended``: sorted end times of the trials."""
+def _until(ended: Sequence[int], planned: int | None, slots: int) -> int | None:
+    """The event at which the number of remaining trials first fell below ``slots``; None if it never did or was so from
+    the start. ``ended``: the event at which each trial ended, sorted."""
     if planned is None or planned < slots:
         return None
     return ended[planned - slots] if len(ended) > planned - slots else None
@@ -66,7 +67,7 @@ def _figures(
         for what, seconds in account["waited"].items():
             waited[what] += seconds
     speed = speeds.get(name) or next((known for label, known in speeds.items() if name.startswith(f"{label} ")), None)
-    begun_prompts, begun = _begun(later, accounts[-1]["at"])
+    begun_prompts, begun = _begun(later)
     prompts = total["prompt_tokens"] - total["cached_tokens"] + begun_prompts
     answers = total["completion_tokens"] + begun
     use, seconds = None, total["seconds"] or 1.0
@@ -83,13 +84,15 @@ def _figures(
     }  # fmt: skip
 
 
-def _begun(later: Sequence[Mapping[str, Any]], until: float) -> tuple[float, float]:
-    """Prompt and completion tokens processed by ``until`` for answers that finished later, assuming an even pace."""
-    prompts = answers = 0.0
+def _begun(later: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Prompt and completion tokens processed before the ``later`` accounts began, for answers that finished in them,
+    assuming an even pace."""
+    prompts = answers = passed = 0.0
     for account in later:
+        passed += account["seconds"]
         for before, took, prompt, written in account.get("across", ()):
-            since = until - (account["at"] - before - took)
-            # An answer that took less than half a millisecond is stored as 0 s: none of it lies before ``until``.
+            since = before + took - passed
+            # An answer that took less than half a millisecond is stored as 0 s: none of it lies before them.
             share = min(1.0, max(0.0, since / took)) if took else 0.0
             prompts, answers = prompts + share * prompt, answers + share * written
     return prompts, answers

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
+from hc_ray.machine.cleanup import FAR
 from hc_ray.machine.lease import LEASE, Held, heard
 from hc_ray.machine.owner import is_alive
 from hc_ray.reports.progress import SweepState
@@ -16,8 +17,6 @@ from hc_ray.reports.report import finished, read_sweep
 
 _TRIAL, _ERROR = b'{"trial":"', b'"type":"error"'
 """The prefix of a journal line about a trial, and the mark of an error's line."""
-FAR = 86_400.0
-"""The largest clock skew to expect, in seconds."""
 
 
 def status_of(store: Store) -> dict[str, Any]:
@@ -25,11 +24,11 @@ def status_of(store: Store) -> dict[str, Any]:
     continues)."""
     sweep = read_sweep(store)
     done = set(finished(store))
-    owner = _owner(store)
+    owner, now = _owner(store)
     events, last = _events(store, {name.encode() for name in done})
     state = _told(events)
     running = [
-        {"trial": name, **asdict(trial), "seconds": round(time.time() - trial.started, 1)}
+        {"trial": name, **asdict(trial), "seconds": round(max(0.0, now - trial.started), 1)}
         for name, trial in state.running.items()
         if name not in done
     ]
@@ -41,13 +40,14 @@ def status_of(store: Store) -> dict[str, Any]:
         "nodes": [node.model_dump() for node in state.crew.nodes],
         "engines": state.crew.engines,
         "running": running if owner == "running" else [],
-        "last_event": last and {"type": last.type, "seconds_ago": round(time.time() - last.at, 1)},
+        "last_event": last and {"type": last.type, "seconds_ago": round(max(0.0, now - last.at), 1)},
         "errors": [{"trial": e.trial, "text": e.text} for e in events if isinstance(e, ErrorEvent)][-5:],
     }
 
 
-def _owner(store: Store) -> str | None:
-    """None if no sweep was ever started here."""
+def _owner(store: Store) -> tuple[str | None, float]:
+    """The owner, None if no sweep was ever started here; and the time. For a sweep on another machine, that is the time
+    by that machine's clock at its last renewal of the lease, some seconds ago."""
 
     def read() -> Held | None:
         try:
@@ -56,12 +56,13 @@ def _owner(store: Store) -> str | None:
             return None
 
     if (held := read()) is None:
-        return None
+        return None, time.time()
     if held.released:
-        return "ended"
+        return "ended", time.time()
     far = abs(time.time() - held.renewed_at) > FAR
     lives = is_alive(held.owner) if held.here else not far and heard(held, read)
-    return "running" if lives else "gone"
+    there = read() if lives and not held.here else None
+    return "running" if lives else "gone", there.renewed_at if there else time.time()
 
 
 def _events(store: Store, done: Set[bytes]) -> tuple[list[Event], Event | None]:

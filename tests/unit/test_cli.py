@@ -211,11 +211,23 @@ def test_a_sweep_of_a_machine_whose_clock_is_minutes_off_runs_as_long_as_its_lea
     def hold(offset):
         held = ELSEWHERE.model_copy(update={"renewed_at": time.time() + offset})
         (sweep / "lease.json").write_text(held.model_dump_json())
+        start = {
+            "type": "trial_start",
+            "trial": "x__1",
+            "at": held.renewed_at - 5,
+            "task": "x",
+            "agent": "hc",
+            "seed": 0,
+        }
+        (sweep / "events").mkdir(exist_ok=True)
+        (sweep / "events/000000.jsonl").write_text(json.dumps(start))
 
     def owner(offset, sleep):
         hold(offset)
         monkeypatch.setattr(time, "sleep", sleep)
-        return hc_ray("status", sweep, "--json")["owner"]
+        found = hc_ray("status", sweep, "--json")
+        assert [one["seconds"] for one in found["running"]] == [5.0] * (found["owner"] == "running")
+        return found["owner"]
 
     for offset in (-400, 400):
         assert owner(offset, lambda seconds, offset=offset: hold(offset)) == "running"

@@ -43,10 +43,11 @@ def test_use_is_tokens_over_the_knees_but_for_reused_answers_and_the_end_with_fe
     assert found is not None and found["engines"][0]["seconds"] == 10.0
 
 
-def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
-    ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
+@pytest.mark.parametrize("clock", [0.0, -3600.0, 3600.0], ids=["", "and the clock is set back", "or forward"])
+def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part(clock):
+    ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n + clock * (n > 1)} for n in range(3)]
     at_once = (10.0, 0.0, 70, 70)
-    late = account(20.0, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50), at_once))
+    late = account(20.0 + clock, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50), at_once))
     found = engine_use(stored(account(10.0), *ends, late), {"planned_trials": 3, "speeds": {"m": SPEED}})
     assert found is not None
     # Of 16 s that ended at 16.0 ten lay before 10.0; the second answer was begun at 10.0, and the last took no time.

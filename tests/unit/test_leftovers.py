@@ -131,6 +131,15 @@ def test_scratch_of_a_killed_build_or_download_is_removed_when_nobody_can_be_at_
     assert all((tmp_path / name).is_dir() for name in ("runner/abc", "runner/.build-2"))
 
 
+def test_scratch_on_a_shared_disk_whose_clock_may_be_hours_off_is_left_alone_for_a_day(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    monkeypatch.setattr(cleanup, "on_own_disk", lambda folder: False)
+    for hours in (3, 30):
+        (folder := tmp_path / f"models/tiny/.pull-{hours}").mkdir(parents=True)
+        os.utime(folder, (0, time.time() - hours * 3600))
+    assert cleanup.reap_scratch() == [str(tmp_path / "models/tiny/.pull-30")]
+
+
 def test_this_process_is_alive_the_next_holder_of_its_number_another_and_a_malformed_name_nobodys():
     owner = current_owner()
     assert owner == current_owner() and owner.startswith(f"{os.getpid()}-")
