@@ -68,7 +68,7 @@ Grading = Literal["isolated", "shared", "separate"]
 sandbox, ``separate`` in one of an image of the verifier's own."""
 
 
-FULL_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+FULL_PATH = re.compile(r"(?<![\w./:~<!-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 """A full path in a text."""
 
 
