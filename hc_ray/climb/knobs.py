@@ -148,7 +148,7 @@ _TABLE = (
     _axis("solver.skill_tokens", "use_skills"),
     _axis("solver.max_answer_tokens"),
     _axis("solver.refinement"),
-    _axis("solver.testgen.total_min", "test style lines"),
+    _axis("solver.testgen.total_min", "test style lines or more than one round of tests"),
     _axis("solver.testgen.total_max"),
     _axis("solver.testgen.style"),
     _axis("solver.testgen.answer_tokens", "a tester's budget", "test style files"),

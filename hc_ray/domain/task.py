@@ -69,7 +69,7 @@ Grading = Literal["isolated", "shared", "separate"]
 ``separate`` in a sandbox of the verifier's own image."""
 
 
-FULL_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+FULL_PATH = re.compile(r"(?<![\w./:~<!-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 """A full path in a text."""
 
 

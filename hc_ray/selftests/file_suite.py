@@ -99,6 +99,8 @@ class FileSuiteWriter(Writer):
                        if test.subject.function not in old}  # fmt: skip
                 found = [new.pop(test.subject.function, test) for test in found] + [*new.values()]
             so_far = [*shown, *found]
+            if len(so_far) >= self.config.total_min and not self._short(so_far, [test.category for test in so_far]):
+                break  # each category that the tester sees to apply has enough: what else there is was asked for
             self._reflect(so_far, self._short(so_far), number)
         return found
 

@@ -91,7 +91,7 @@ def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):
     named = [str(tmp_path / name) for name in ("few", "many", "alone", "absent")]
     seen = [one["path"].removeprefix(f"{tmp_path}/") for one in looker.outside(named)]
     assert seen == ["few/q.sql", "many/", "alone"]
-    text = "Read `/q/a.sql`, see https://x.org/{id}/z and ~/w or a/b; write /app/out.txt, then /etc/motd. A </p> ends."
+    text = "Read `/q/a.sql`, see https://x.org/{id}/z, ~/w or a/b; write /app/out.txt, then /etc/motd. </p> #!/bin/sh."
     spec = Spec(instruction=text, workdir="/app")
     assert environment_probe.outside(spec) == ("/q/a.sql", "/etc/motd")
     there = EnvironmentView(outside=(FileView(path="/etc/motd", size=3), FileView(path="/v/", size=0)))

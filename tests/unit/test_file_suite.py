@@ -96,6 +96,13 @@ async def test_a_quotation_of_several_sentences_covers_each_of_them():
     assert "- A line is a number." not in asked[1].messages[-1].content
 
 
+async def test_no_further_round_is_asked_for_once_there_are_enough_tests_and_two_of_each_category_among_them():
+    alone = written("kept").replace("happy_path", "boundary").replace("test_kept", "test_alone")
+    for first, asks in ((written("kept", "faulty"), 1), (written("kept"), 2), (written("kept", "faulty") + alone, 2)):
+        _, asked = await made(first, "nothing", total_min=2, second_reading=False, budget_tokens=50_000)
+        assert len(asked) == asks
+
+
 async def test_a_round_is_told_what_there_is_and_what_is_missing_and_a_name_that_comes_again_replaces_its_test():
     again = written("kept", "faulty").replace('"6"', '"66"')
     suite, asked = await made(written("kept"), again, "nothing", budget_tokens=50_000)

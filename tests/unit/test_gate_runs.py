@@ -64,7 +64,12 @@ def test_what_does_not_parse_assert_or_differ_or_contradicts_a_stated_answer_fai
     ])  # fmt: skip
     assert [test.id for test in admitted] == ["a"]
     assert "name" in told.pop("a") and set(told) == {"b", "c", "d", "e", "g"}
-    assert "same test" in told["b"] and "parse" in told["c"] and "literal" in told["d"] and "property" in told["e"]
+    assert (
+        "duplicates another" in told["b"]
+        and "parse" in told["c"]
+        and "literal" in told["d"]
+        and "property" in told["e"]
+    )
     stated = guess_of("a", "f(1)", ExpectedValue(value="1"), confidence=0.9)
     admitted, told = gate.screen([stated, guess_of("b", "f(1)", ExpectedValue(value="2"))])
     assert admitted == (stated,) and "contradicts a" in told["b"]

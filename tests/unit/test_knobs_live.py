@@ -30,13 +30,14 @@ CHECKS = "```python\nimport os, sys\n\nsys.path.insert(0, os.getcwd())\nfrom dou
     CHECK.format(name, category, n, 2 * n)
     for name, category, n in (
         ("a", "happy_path", 4), ("b", "happy_path", 8), ("c", "happy_path", 9), ("d", "boundary", 0),
+        ("e", "boundary", 1),
     )
 ) + "```\n"  # fmt: skip
 PARTS = json.dumps({"parts": [{"name": n, "goal": f"Do {n}.", "hint": ""} for n in "xyz"]})
 SUMMARY = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 SAID = {
     "tests": CHECKS, "own_tests": CHECKS, "summary": SUMMARY, "tournament": "1", "decompose": PARTS,
-    "reading": "\n".join(f'test_{one}: right | "It must return twice the given number." | so' for one in "abcd"),
+    "reading": "\n".join(f'test_{one}: right | "It must return twice the given number." | so' for one in "abcde"),
 }  # fmt: skip
 DIVIDED = tuple(call_test(f"t{n}", f"double({n})", str(n + (5 if n < 4 else 6)), path="double.py", confidence=0.5)
                 for n in range(6))  # fmt: skip
@@ -72,7 +73,8 @@ CASES = [
     Case("solver.testgen.gate", "off", {"testgen.style": "lines", "testgen.budget_tokens": 0}),
     Case("solver.testgen.second_reading", False), Case("solver.command_seconds", 30.0),
     Case("solver.skill_tokens", 0, {"use_skills": True}, "script"), Case("solver.max_answer_tokens", 200),
-    Case("solver.refinement", 1, world="no"), Case("solver.testgen.total_min", 24),
+    Case("solver.refinement", 1, world="no"), Case("solver.testgen.total_min", 24, {"testgen.style": "lines"}),
+    Case("solver.testgen.total_min", 4, {"testgen.style": "files"}),
     Case("solver.testgen.total_max", 3, {"testgen.total_min": 2}), Case("solver.testgen.style", None),
     Case("solver.testgen.answer_tokens", 900), Case("solver.testgen.budget_tokens", 0),
     Case("solver.testgen.seconds", 0.05, world="slow"), Case("budget.tokens", 1200),
