@@ -195,9 +195,9 @@ async def test_what_tests_put_on_command_lines_is_seen_by_nobody_who_lives_besid
     assert verdict.passed, verdict
 
 
-@pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh"])
+@pytest.mark.parametrize("hook", ["/root/.profile", "/root/.bash_profile", "/etc/profile.d/a.sh", "/opt/common.sh"])
 async def test_a_start_up_file_that_is_written_again_and_again_while_the_tests_run_voids_them(places, ground, hook):
-    script = "sleep 0.5\nbash -lc 'grep -q 42 /app/out' && echo 1 > /logs/verifier/reward.txt\n"
+    script = "sleep 0.5\nsource /opt/common.sh\nbash -lc 'grep -q 42 /app/out' && echo 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script})
     rewrites = f"while :; do echo 'echo 42 > /app/out' > {hook}; sleep 0.05; done"
     start = f'setsid sh -c "{rewrites}" </dev/null >/dev/null 2>&1 & until [ -s {hook} ]; do sleep 0.05; done'

@@ -15,7 +15,7 @@ import pytest
 
 from hc_ray.blind.grading.image import Image
 from hc_ray.domain.runner_paths import machinery_command
-from hc_ray.sandboxes.inside.grading import byte_code, interpreters, libraries, named, packages, probe
+from hc_ray.sandboxes.inside.grading import byte_code, interpreters, libraries, named, packages, probe, shells
 from hc_ray.sandboxes.inside.grading.toolchains import found_first
 from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.processes import program, ran
@@ -52,7 +52,7 @@ def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     assert (found.bash, found.pytest, found.home) == (True, "pure", str(tmp_path))
     assert found.programs["python3"][0] == f"{search[0]}/python3"
     assert found.programs["python3"][-1] == os.path.realpath(sys.executable) and "absent-program" not in found.programs
-    (python,) = found.pythons
+    python = found.pythons[0]  # this machine's own start-up files may name others
     assert python.installed & set(python.order) and not python.closed & python.installed
     assert str(Path(json.__file__).parent.parent) in python.closed
     (lent,) = (tmp_path / "image").rglob("00_hc_witness.pth")
@@ -136,6 +136,45 @@ def test_the_python_of_an_environment_that_a_script_enters_is_one_of_the_tests(t
     assert (f"{tmp_path / env}/bin" in found.first) == (env != "conda/envs/other")
 
 
+@pytest.mark.parametrize("name", ["python", "python3.11"])
+def test_a_python_is_one_of_the_tests_though_no_python3_is_on_the_path(tmp_path, name):
+    venv.create(tmp_path / "opt", symlinks=True)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "opt" / "bin" / "python3.11").unlink(missing_ok=True)
+    (tmp_path / "opt" / "bin" / name).unlink(missing_ok=True)
+    (tmp_path / "opt" / "bin" / name).symlink_to(sys.executable)
+    given = order(words=["python3", f"{tmp_path}/opt/bin/{name}"], session=True, imports=["sqlite3"], lent=True)
+    found = answer(installed(tmp_path / "lib"), given, {"PATH": "/nowhere", "HOME": str(tmp_path)})
+    number = [python.prefix for python in found.pythons].index(str(tmp_path / "opt"))
+    assert "sqlite3" in found.sessions[number].imported and found.pytest == "none"
+
+
+def test_what_start_up_files_read_is_followed_and_what_they_put_on_the_path_is_looked_in(tmp_path):
+    home, other = tmp_path / "home", tmp_path / "other"
+    for path, text in {
+        home / ".profile": f'if [ -d "$HOME/bin" ] ; then\n    PATH="$HOME/bin:$PATH"\nfi\n. {tmp_path}/deep.sh\n',
+        home
+        / ".bashrc": '. "$GIVEN/x"\nexport NVM_DIR="$HOME/.nvm"\n[ -s "$NVM_DIR/nvm.sh" ] && \\. "$NVM_DIR/nvm.sh"\n',
+        home / ".nvm/nvm.sh": f"source ~/absent.sh\nPATH=$NVM_DIR/bin:{tmp_path}/tools:$PATH\n",
+        tmp_path / "deep.sh": f"source {tmp_path}/deep.sh\n",
+        other / ".profile": "",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    os.mkfifo(other / ".bashrc")
+    files, folders = shells.reads([str(home), str(other)])
+    ours = {file for file in files if file.startswith(str(tmp_path))}
+    assert ours == {f"{tmp_path}/deep.sh", f"{home}/.nvm/nvm.sh", f"{home}/absent.sh"}
+    assert {f"{home}/bin", f"{tmp_path}/tools"} <= {*folders} and not any("$" in folder for folder in folders)
+    assert f"{other}/bin" not in folders
+    (tmp_path / "lib").mkdir()
+    given = order(words=["cat"], sourced=[f"{tmp_path}/script.sh"])
+    (tmp_path / "script.sh").write_text(f". {tmp_path}/more.sh\n")
+    found = answer(installed(tmp_path / "lib"), given, {"PATH": "/usr/bin:/bin", "HOME": str(home)})
+    assert {f"{home}/.nvm/nvm.sh", f"{tmp_path}/script.sh", f"{tmp_path}/more.sh"} <= {*found.named}
+    assert f"{home}/bin" in found.first and "/usr/bin" not in found.first
+
+
 def test_links_that_lead_round_and_round_are_looked_at_for_seconds_only(monkeypatch):
     """As many as a submission may hold kept a verifier busy for hours: each leads through forty others."""
     monkeypatch.setattr(probe, "_STEPS", 10_000)
@@ -173,7 +212,9 @@ def test_once_a_submission_is_in_no_program_runs_that_the_image_lacks_and_no_mod
     given = order(words=words, session=True, imports=None, deep=True, ours=before.programs, ldconfig="")
     after = answer(script, given, env)
     assert not ran_by_it.exists() and (after.pythons, after.pytest) == ((), "none")
-    assert answer(script, order(words=words), env) and ran_by_it.exists(), "an untouched image's programs are run"
+    assert answer(script, order(words=words, lent=True), env) and ran_by_it.exists(), (
+        "an untouched image's programs are run"
+    )
 
 
 def test_a_python_that_is_asked_what_it_is_loads_nothing_from_where_it_runs(tmp_path, monkeypatch):

@@ -254,13 +254,17 @@ def test_a_new_link_in_the_place_of_a_folder_that_is_searched_is_left_behind(pat
 
 
 def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_everybody():
-    folders = (member(path, tarfile.DIRTYPE, mode=0o777) for path in ("usr/bin", "root/.local/bin", "app/data"))
-    tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"}, *folders)
-    found = sorted_out(tar, DEBIAN.model_copy(update={"exists": ("/usr/bin",), "folders": ("/usr/bin",)}))
-    assert (found.left_behind, found.tampered) == (("/usr/bin",), ())
+    places = ("usr/bin", "opt/tool/lib", "root/.local/bin", "app/data", "opt/team")
+    tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"},
+                   *(member(path, tarfile.DIRTYPE, mode=0o777) for path in places))  # fmt: skip
+    there = ("/usr/bin", "/opt/tool/lib", "/opt/team")
+    image = DEBIAN.model_copy(update={"exists": there, "folders": there, "grounds": ("/opt/tool/lib",)})
+    found = sorted_out(tar, image)
+    assert (found.left_behind, found.tampered) == (("/opt/tool/lib", "/usr/bin"), ())
     with tarfile.open(fileobj=io.BytesIO(found.tar)) as archive:
         modes = {f"/{info.name}": info.mode for info in archive}
-    assert modes == {"/usr/local/bin/tool": 0o755, "/app/tool": 0o777, "/root/.local/bin": 0o755, "/app/data": 0o777}
+    assert modes == {"/usr/local/bin/tool": 0o755, "/app/tool": 0o777, "/root/.local/bin": 0o755, "/app/data": 0o777,
+                     "/opt/team": 0o777}  # fmt: skip
 
 
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"

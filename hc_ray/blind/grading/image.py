@@ -84,10 +84,11 @@ class Image(Value):
     """The real path of the working directory."""
     path: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
-    """Folders that may come before ``path``: the user's own, and those that the tests' scripts name."""
+    """Folders that may come before ``path``: the user's own, and those that the tests' scripts and start-up files of
+    shells name."""
     modules_at: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    """Files that scripts source."""
+    """Files that scripts and start-up files of shells source, and those that these source."""
     unasked: tuple[str, ...] = ()
     """Files that variables name: what shells and Pythons read by themselves."""
     programs: dict[str, tuple[str, ...]] = {}

@@ -209,7 +209,7 @@ class _Watched:
         by_name = {*image.searched.get("perl", ()), *image.searched.get("headers", ())}
         self._modules = {*self._whole, *(folder for folder in by_name if not below(folder, self._run_in))}
         """In which, however deep, a new name may be what a program looks for."""
-        self._files = image.trusted_files()
+        self._files = {*image.trusted_files(), *start_up.named}
         near = {*self._folders, *self._whole, *self._grounds, *(posixpath.dirname(file) for file in self._files)}
         above = {parent for path in near for parent in parents(path + "/x")}
         self._homes = set(image.homes)

@@ -31,7 +31,6 @@ from hc_ray.domain.value import Value
 TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/logs", "/tests", "/var/run")
 """Folders of which nothing is ever carried. Of ``/tmp`` a submission holds only what the task names."""
 SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
-_OWNED = (*SYSTEM, "/opt")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
 _RUNS_TESTS = {"pytest", "_pytest", "py"}
@@ -143,7 +142,7 @@ class _Sorter:
 
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
-        system = below(self.real(path), _OWNED) or below(self.real(path), self.looked_in)
+        system = below(self.real(path), SYSTEM) or below(self.real(path), self.looked_in)
         return mode & 0o7755 if system and not self.is_loose(path) else mode
 
     def member(self, path: str) -> str:
@@ -170,7 +169,8 @@ class _Sorter:
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""
-        if exists and (below(real, _OWNED) or real in self.above_search or real in self.above):
+        code = below(real, (*SYSTEM, *self.image.grounds)) or real in self.above_search or real in self.above
+        if exists and code:
             return "left"
         return "left" if self._is_closed(real) or self.start_up.kept(real, exists=exists) else "carried"
 

@@ -167,7 +167,8 @@ async def _sealed_tests(task: Task, terms: Terms) -> tuple[VerifierSpec, Files]:
     check_expected(load_spec(sealed_root, task.digest), spec.sealed_digest)
     if "test.sh" not in tests:
         raise VerifierError(f"the sealed tests of {task.name} have no test.sh")
-    return spec, tests
+    # As Harbor has it: not every copy of a dataset keeps the bit that a script with an interpreter of its own needs.
+    return spec, {**tests, "test.sh": (tests["test.sh"][0], True)}
 
 
 def wants_network(task: Task, spec: VerifierSpec) -> bool:

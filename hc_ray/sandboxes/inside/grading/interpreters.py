@@ -145,7 +145,7 @@ def lend(folders: list[str], lib: str, pure: str = "") -> None:
     """Leave a .pth file in the first of a Python's folders that takes one, so that scripts which set PYTHONPATH anew
     find the witness in ``lib``, and this Python, which has no pytest, that in ``pure``; where none does, they turn up
     missing."""
-    for folder in folders:
+    for folder in sorted(folders, key=os.path.isdir, reverse=True):  # one that is made would be a change of the image
         path = f"{folder}/{WAY_IN}"
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)

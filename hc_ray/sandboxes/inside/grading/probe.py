@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 from hc_ray.sandboxes.inside import processes
-from hc_ray.sandboxes.inside.grading import interpreters, named, toolchains
+from hc_ray.sandboxes.inside.grading import interpreters, named, shells, toolchains
 
 MYPY = False
 if MYPY:
@@ -57,17 +57,24 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     path = [posixpath.join(order["workdir"], entry) for entry in environment.get("PATH", os.defpath).split(":")]
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
+    homes, sourced = _homes(), _on_the_way(order.get("sourced", ()), order, home)
+    further, more = shells.reads([home, *homes], sorted(sourced))
+    first += [folder for folder in more if folder not in path]
     first += named.environments([*path, *first], order.get("words", ()))
     if known := order.get("known"):
         programs, source, pythons = known["programs"], known["pytest"], known["pythons"]
         _lend(order, source, pythons[0])
     else:
-        words = [*order.get("words", ()), *(f"{folder}/{name}" for folder in first for name in named.STARTERS)]
+        words = order.get("words", ())
+        starters = [name for name in named.STARTERS if name in words]
+        words = [*words, *(f"{folder}/{name}" for folder in first for name in starters)]
         programs = dict(named.programs_of(words, [*path, *first], order["workdir"]))
         ours = order.get("ours")
         runs = programs if ours is None else {name: at for name, at in programs.items() if ours.get(name) == at}
         source, facts = _python(order, environment, runs)
-        pythons = [facts, *_other_pythons(order, runs, facts, environment)] if facts else []
+        pythons = [*([facts] if facts else []), *_other_pythons(order, runs, facts, environment)]
+        if pythons and not facts and not order.get("lent"):
+            _lend(order, source, pythons[0])
     every = [*order["paths"], *order.get("removed", ())]
     canonical = {path: real for path in every if (real := named.canonical_path(path)) != path}
     modules_at = [_filled(text, home, order["workdir"]) for text in order.get("modules_at", ())]
@@ -79,12 +86,12 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "canonical": canonical,
         "bash": any(os.access(f"{folder}/bash", os.X_OK) for folder in path),
         "home": home,
-        "homes": _homes(),
+        "homes": homes,
         "workdir": os.path.realpath(order["workdir"]),
         "path": [os.path.realpath(folder) for folder in path],
         "first": [os.path.realpath(folder) for folder in first],
         "modules_at": [os.path.realpath(folder) for folder in modules_at if folder],
-        "named": sorted(_on_the_way(order.get("sourced", ()), order, home)),
+        "named": sorted({*sourced, *_on_the_way(further, order, home)}),
         "unasked": sorted(_on_the_way(map(environment.get, _FILES_BY_VARIABLE), order, home)),
         "programs": programs,
         "grounds": named.grounds(programs),
@@ -138,10 +145,10 @@ def _lend(order: dict[str, Any], source: str, python: dict[str, Any]) -> None:
 
 
 def _other_pythons(
-    order: dict[str, Any], programs: dict[str, list[str]], first: dict[str, Any], environment: dict[str, str]
+    order: dict[str, Any], programs: dict[str, list[str]], first: dict[str, Any] | None, environment: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The Pythons beside python3 that names of the tests start, those of scripts included; each once."""
-    seen = {_identity([first["program"], os.path.realpath(first["program"])])}
+    seen = {_identity([first["program"], os.path.realpath(first["program"])])} if first else set()
     for name, chain in sorted(programs.items()):
         if _PYTHON.fullmatch(posixpath.basename(name)) and len(seen) < 6 and (key := _identity(chain)) not in seen:
             seen.add(key)
