@@ -204,12 +204,13 @@ def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[s
 
 def told(log: Sequence[str]) -> str:
     """The line of a server's log that best says why it ended: the last exception that names a cause, else the first
-    line that speaks of a fault, else the last line; a line that speaks of memory before all others."""
+    line that speaks of a fault, else the last line, with how it ended; one that speaks of memory before all others."""
     lines = [" ".join(line.split()) for line in log if line.strip()]
     exceptions = [found[0] for line in lines if (found := _EXCEPTION.search(line))]
     faults = [line for line in lines if _FAULT.search(line)]
     room = [line for line in exceptions + lines if _ROOM.search(line)]
-    best = next(iter(room[:1] + exceptions[-1:] + faults[:1] + lines[-1:]), "it said nothing")[:300]
+    last = lines[-2:] if lines and lines[-1].startswith(launcher.ENDED) else lines[-1:]
+    best = next(iter(room[:1] + exceptions[-1:] + faults[:1]), "; ".join(last) or "it said nothing")[:300]
     return best + ("; a smaller model or engine.context_tokens takes less" if room else "")
 
 

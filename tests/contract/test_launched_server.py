@@ -156,6 +156,8 @@ LESS = "; a smaller model or engine.context_tokens takes less"
 @pytest.mark.parametrize(("log", "says"), [
     (["load: failed to load model", "main: exiting"], "load: failed to load model"),
     (["a", "  b  c "], "b c"), ([], "it said nothing"),
+    (["a", "python3: No module named b", "the server ended with exit code 1"],
+     "python3: No module named b; the server ended with exit code 1"),
     (["(core) ERROR torch.OutOfMemoryError: CUDA out of memory", "x"], f"OutOfMemoryError: CUDA out of memory{LESS}"),
     (["malloc: insufficient memory (3 MB)", "RuntimeError: no"], f"malloc: insufficient memory (3 MB){LESS}"),
 ])  # fmt: skip
