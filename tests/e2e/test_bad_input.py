@@ -64,7 +64,7 @@ def test_a_folder_without_tasks_a_missing_dataset_and_a_resume_of_nothing_are_re
     (tmp_path / "empty").mkdir()
     refused("sweep", "-p", tmp_path / "empty", "-a", "nop", why=("empty",))
     refused("sweep", "-p", tmp_path / "nothing", "-a", "nop", why=("nothing", "starter"))
-    refused("sweep", "-p", "", "-a", "nop", why=("'': no such folder", "starter"))
+    refused("sweep", "-p", "", "-a", "nop", why=("-p is empty",))
     (tmp_path / "file").write_text("a task")
     refused("sweep", "-p", tmp_path / "file", "-a", "nop", why=("not a folder", "a folder of tasks"))
     refused("sweep", "-p", dataset, "-a", "nop", "-o", tmp_path / "typo", "--resume", why=("no sweep",))
