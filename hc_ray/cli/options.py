@@ -185,7 +185,7 @@ def _only_model(config: "SweepConfig") -> str:
     try:
         names = asyncio.run(ask())
     except EngineError as error:
-        raise ConfigError(f"--base-url: {error}") from None
+        raise ConfigError(f"--base-url: {error}; is it up, and are URL and key (--api-key-env) right?") from None
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")

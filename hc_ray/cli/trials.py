@@ -108,6 +108,7 @@ def testgen(
 
 def regrade(out: Out, as_json: Json = False) -> int:
     """Grade a sweep's stored submissions again with the current tests. Changes no stored result."""
+    from hc_ray.domain.value import counted
     from hc_ray_actors.jobs.regrade import regrade as grade_again
 
     rows = grade_again(out)
@@ -116,7 +117,7 @@ def regrade(out: Out, as_json: Json = False) -> int:
         for row in rows
         if row["before"] != row["after"]
     ]
-    told = f"{len(rows)} submissions graded again, {len(changed)} verdicts differ"
+    told = f"{counted(len(rows), 'submission')} graded again; verdicts that differ: {len(changed)}"
     answer(as_json, {"trials": rows}, Section("", ("trial", "before", "after", "cause"), changed), told)
     return 3 if any(row["after"] is None for row in rows) else 0
 

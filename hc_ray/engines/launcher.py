@@ -20,6 +20,9 @@ GRACE_SECONDS = 4.0
 """Seconds for a server to exit by itself, and for a client to stop its container."""
 
 
+ENDED = "the server ended with"
+
+
 def main(command: list[str]) -> None:
     parent = os.getppid()
     try:
@@ -31,7 +34,7 @@ def main(command: list[str]) -> None:
             break
     if server.returncode is not None:
         how = f"exit code {server.returncode}" if server.returncode >= 0 else f"signal {-server.returncode}"
-        print(f"the server ended with {how}", file=sys.stderr, flush=True)
+        print(f"{ENDED} {how}", file=sys.stderr, flush=True)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
     until = time.monotonic() + GRACE_SECONDS

@@ -203,12 +203,13 @@ def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[s
 
 def told(log: Sequence[str]) -> str:
     """The line of a server's log that best explains its end: one about memory, or else the last exception that names a
-    cause, the first line about a fault, or the last line."""
+    cause, the first line about a fault, or the last line with how the server ended."""
     lines = [" ".join(line.split()) for line in log if line.strip()]
     exceptions = [found[0] for line in lines if (found := _EXCEPTION.search(line))]
     faults = [line for line in lines if _FAULT.search(line)]
     room = [line for line in exceptions + lines if _ROOM.search(line)]
-    best = next(iter(room[:1] + exceptions[-1:] + faults[:1] + lines[-1:]), "its log is empty")[:300]
+    last = lines[-2:] if lines and lines[-1].startswith(launcher.ENDED) else lines[-1:]
+    best = next(iter(room[:1] + exceptions[-1:] + faults[:1]), "; ".join(last) or "its log is empty")[:300]
     return best + ("; use a smaller model or lower engine.context_tokens" if room else "")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.domain.value import counted
 from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 
 AUDIT_FILE = "audit.json"
@@ -41,8 +40,7 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
     tasks, faults = audit["tasks"], audit["faults"]
     after = [
         f"{tasks['measured']} of {tasks['audited']} tasks measured, with {faults['candidates_failing']} failing and "
-        f"{faults['candidates_passing']} passing candidates; "
-        f"overlap measured on {counted(tasks['with_overlap'], 'task')}. "
+        f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} of them. "
         "Each figure is a mean over tasks with its 95 % interval, then the raw count."
     ]
     if disagreeing := audit.get("disagreeing_verdicts"):

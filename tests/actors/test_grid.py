@@ -54,7 +54,7 @@ def test_configs_share_suites_and_a_trial_that_an_agent_cannot_tell_apart_and_on
     assert prepare(SweepConfig.model_validate(given), resume=True).done == 3
     with pytest.raises(OutputError, match="different config"):
         prepare(SweepConfig.model_validate(given | {"grid": {"solver.repairs": [0, 1]}}), resume=True)
-    with pytest.raises(OutputError, match=r"config \(budget\.tokens: \d+ there, 99000 here\); choose another"):
+    with pytest.raises(OutputError, match=r"config \(budget\.tokens: \d+ there, 99000 here\); leave out what differs"):
         prepare(SweepConfig.model_validate(given | {"budget": {"tokens": 99000}}), resume=True)
 
 

@@ -152,6 +152,8 @@ LESS = "; use a smaller model or lower engine.context_tokens"
 @pytest.mark.parametrize(("log", "says"), [
     (["load: failed to load model", "main: exiting"], "load: failed to load model"),
     (["a", "  b  c "], "b c"), ([], "its log is empty"),
+    (["a", "python3: No module named b", "the server ended with exit code 1"],
+     "python3: No module named b; the server ended with exit code 1"),
     (["(core) ERROR torch.OutOfMemoryError: CUDA out of memory", "x"], f"OutOfMemoryError: CUDA out of memory{LESS}"),
     (["malloc: insufficient memory (3 MB)", "RuntimeError: no"], f"malloc: insufficient memory (3 MB){LESS}"),
 ])  # fmt: skip
