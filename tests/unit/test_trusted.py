@@ -267,6 +267,16 @@ def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_
                      "/opt/team": 0o777}  # fmt: skip
 
 
+def test_modes_of_homes_are_the_candidate_s_but_for_that_of_the_tests_and_none_is_opened_to_others():
+    tar = make_tar({}, *(member(path, tarfile.DIRTYPE, mode=0o707) for path in ("home/bob", "root")))
+    homes, first = ("/home/bob", "/root"), (*DEBIAN.first, "/home/bob/bin")
+    image = DEBIAN.model_copy(update={"exists": homes, "folders": homes, "homes": homes, "first": first})
+    found = sorted_out(tar, image)
+    assert (found.left_behind, found.tampered) == (("/root",), ())
+    with tarfile.open(fileobj=io.BytesIO(found.tar)) as archive:
+        assert [(info.name, info.mode) for info in archive] == [("home/bob", 0o705)]
+
+
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
 
 

@@ -119,6 +119,7 @@ class _Sorter:
         self.looked_in = {*self.search, *image.loader, *self.closed, *chain(*image.searched.values())}
         self.looked_in.update(*(python.order for python in image.pythons))
         self.above_search = {parent for folder in self.looked_in for parent in parents(folder + "/x")}
+        self.above_modes = self.above.union(self.above_search) - (self.homes - {image.home})
         self.modules = [
             ({**session.imported, **session.loaded}, session.loaded, python.order)
             for session, python in zip(image.sessions, image.pythons, strict=False)
@@ -142,8 +143,8 @@ class _Sorter:
 
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
-        system = below(self.real(path), SYSTEM) or below(self.real(path), self.looked_in)
-        return mode & 0o7755 if system and not self.is_loose(path) else mode
+        guarded = (at := self.real(path)) in self.above_search or below(at, SYSTEM) or below(at, self.looked_in)
+        return mode & 0o7755 if guarded and not self.is_loose(path) else mode
 
     def member(self, path: str) -> str:
         """``carried``, ``left`` or ``tampered``."""
@@ -169,8 +170,7 @@ class _Sorter:
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""
-        code = below(real, (*SYSTEM, *self.image.grounds)) or real in self.above_search or real in self.above
-        if exists and code:
+        if exists and (real in self.above_modes or below(real, (*SYSTEM, *self.image.grounds))):
             return "left"
         return "left" if self._is_closed(real) or self.start_up.kept(real, exists=exists) else "carried"
 
