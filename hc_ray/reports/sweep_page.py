@@ -81,7 +81,9 @@ def _terms(trials: Sequence[Data]) -> list[str]:
             told.append(" / ".join(counts))
     lines = [f"tests ran {' · '.join(told)}"] if told else []
     if alone := sum(bool(row["passed"]) and row["witness"] == "none" for row in trials):
-        lines.append(f"{counted(alone, 'passed trial')} without a second witness: the tests do not run pytest")
+        lines.append(
+            f"{counted(alone, 'passed trial')} without a second witness: the tests run no pytest that can report"
+        )
     return lines
 
 

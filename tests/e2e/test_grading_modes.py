@@ -504,10 +504,13 @@ async def test_the_pytest_that_is_lent_hides_none_of_another_python_or_environme
     assert (control.passed, control.witness, control.mode) == (True, "agrees", grading), control
 
 
-@pytest.mark.parametrize("grading", ["isolated", "shared"])
-def test_tests_of_a_repository_that_were_broken_before_the_task_fail_nobody(ground, grading):
+@pytest.mark.parametrize(
+    ("grading", "starts", "witness"),
+    [("isolated", "", "agrees"), ("shared", "", "agrees"), ("isolated", "env -i PATH=$PATH ", "none")],
+)
+def test_tests_of_a_repository_that_were_broken_before_the_task_fail_nobody(ground, grading, starts, witness):
     counts = (
-        "cd /app; python3 -m pytest -rA -p no:cacheprovider /tests/test_outputs.py > /tmp/log\n"
+        f"cd /app; {starts}python3 -m pytest -rA -p no:cacheprovider /tests/test_outputs.py > /tmp/log\n"
         "grep -q 'PASSED .*test_adds' /tmp/log; echo $((! $?)) > /logs/verifier/reward.txt\n"
     )
     module = (
@@ -526,6 +529,7 @@ def test_tests_of_a_repository_that_were_broken_before_the_task_fail_nobody(grou
     assert {agent: verdicts.get(trial) for agent, trial in name.items()} == {"oracle": True, "nop": False, "raw": True}
     shown = unseal(str(out), name["raw"])
     assert (shown["verdict"]["cause"], shown["verdict"]["failing"]) == ("passed", [])
+    assert shown["verdict"]["witness"] == witness
     if grading == "isolated":
         again = {row["trial"]: row["after"] for row in regrade(str(out))}
         assert again == {name["oracle"]: True, name["nop"]: False, name["raw"]: True}

@@ -265,6 +265,16 @@ def test_tests_that_fail_with_the_reference_too_are_no_objection_to_a_reward_and
     assert excused(judged(broken_before("a")), judged([LOADED, *GOOD])).passed is False
 
 
+def test_pytest_that_reports_with_nobody_is_asked_of_nobody_and_one_that_reports_with_the_reference_of_all():
+    silent = Verdict(**decide(report(witness=[]), mentions_pytest=True))
+    control = excused(silent)
+    assert (control.passed, control.witness) == (True, "none") and excused(silent, control).passed is True
+    for other in (Verdict(**decide(report(), mentions_pytest=True)), Verdict(passed=None, cause="no_reference")):
+        assert (excused(silent, other).passed, excused(silent, other).cause) == (False, "witness_absent")
+    failed = Verdict(**decide(report(b"0", []), mentions_pytest=True))
+    assert excused(failed, control).passed is False
+
+
 async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
     make_task(tmp_path / "set")
     roots = (tmp_path / "public", tmp_path / "sealed")

@@ -124,7 +124,7 @@ class Auditor:
             place=self._place,
             observe=reports.append,
         )
-        if verdict.failing:
+        if verdict.failing or verdict.cause == "witness_absent":
             fresh = task.model_copy(update={"grading": "isolated"})
             verdict = excused(verdict, await control(fresh, sealed_root=self._sealed, place=self._place))
         nodes = _nodes(reports[0]) if reports else None

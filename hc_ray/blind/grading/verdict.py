@@ -17,8 +17,8 @@ Cause = Literal[
     "verifier_lost", "witness_disagrees", "witness_absent", "no_reference",
 ]  # fmt: skip
 Witnessed = Literal["agrees", "disagrees", "none", "absent"]
-"""``agrees``: the pytest sessions agree with the reward; ``none``: the tests do not run pytest; ``absent``: they name
-pytest, but none reported (or it never came to that)."""
+"""``agrees``: the pytest sessions agree with the reward; ``none``: the tests run no pytest that can report;
+``absent``: they name pytest, but none reported (or it never came to that)."""
 
 
 class Verdict(Value):
@@ -149,9 +149,12 @@ def _failing(messages: Sequence[Any]) -> tuple[str, ...]:
 
 
 def excused(verdict: Verdict, control: Verdict | None = None) -> Verdict:
-    """``verdict``, turned into a pass where the only objection is tests that fail with the reference too: tests of a
-    repository that were broken before the task, which ``test.sh`` does not count (SWE-bench). ``control``: the verdict
-    on the reference; None where ``verdict`` is that."""
+    """``verdict``, turned into a pass if its only objection holds for the reference too. Either tests fail with both:
+    those of a repository that were broken before the task, which ``test.sh`` does not count (SWE-bench). Or pytest
+    reports in neither, since the tests start it through a program that closes what it inherits. ``control``: the
+    verdict on the reference; None if ``verdict`` is that."""
+    if verdict.cause == "witness_absent" and (control is None or (control.passed and control.witness == "none")):
+        return verdict.model_copy(update={"passed": True, "cause": "passed", "witness": "none", "detail": ""})
     if not verdict.failing:
         return verdict
     known = verdict.failing if control is None else control.failing
