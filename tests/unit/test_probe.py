@@ -129,7 +129,7 @@ def test_the_python_of_an_environment_that_a_script_enters_is_one_of_the_tests(t
     venv.create(tmp_path / env, symlinks=True)
     (tmp_path / "conda" / "bin").mkdir(parents=True, exist_ok=True)
     (tmp_path / "lib").mkdir()
-    given = order(words=["python3", "testbed"], search=[str((tmp_path / way).parent)])
+    given = order(words=["python3", "testbed"], search=[str((tmp_path / way).parent)], lent=True)
     found = answer(installed(tmp_path / "lib"), given, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     prefixes = {python.prefix for python in found.pythons}
     assert (str(tmp_path / env) in prefixes) == (env != "conda/envs/other"), prefixes
