@@ -179,7 +179,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Places]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', 'it is no text in UTF-8')}") from None
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', 'not valid UTF-8')}") from None
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
