@@ -115,7 +115,7 @@ class NullSandboxes(Sandboxes):
 
         self._place = NullPlace()  # type: ignore[assignment]
         self._slots, self._builds, self._backend = Slots(8), asyncio.Semaphore(4), backend
-        self._open, self._making = {}, {}
+        self._open, self._making, self._waiting = {}, {}, set()
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
         return []
