@@ -213,6 +213,27 @@ async def test_a_post_whose_actor_never_starts_tells_why_at_each_look_and_at_its
     assert len(told) == posts.RESTARTS + 1 and all(why in one for one in told), told
 
 
+async def test_an_actor_that_dies_while_it_is_checked_has_died_and_is_restarted_by_the_next_check():
+    roster, dies = Roster(Stage(), lambda event: None, lambda: None, patience=1.0, near=False), []
+
+    def fault(name):
+        if dies and dies.pop():
+            raise ActorError("the process that serves fault is gone")
+
+    async def begin(post):
+        pass
+
+    stage = Stage(fault=fault)
+    post = Post(roster, "sandbox_slot", "the sandboxes' process", lambda post: crew._Sandboxes(stage), begin)
+    await post.open()
+    dies.append(True)
+    await post.check()
+    assert (post.state, post.why) == ("resting", "the sandboxes' process died")
+    await post.check()
+    await roster.close()
+    assert post.state == "ready"
+
+
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
     stage = Stage(grade=lambda name: stage.die("Verifiers"))
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)

@@ -381,6 +381,7 @@ def test_a_user_without_a_home_is_asked_to_name_a_data_folder(monkeypatch, hc_ra
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
+    monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: "bash")  # else that of who runs the tests
     assert hc_ray("doctor", code=2).startswith("hc-ray: this user has no home folder: set HC_RAY_HOME to")
     asked = hc_ray("--install-completion", "bash", code=1)
     assert asked.startswith("hc-ray: this user has no home folder: set HOME to")

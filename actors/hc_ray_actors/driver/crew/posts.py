@@ -159,7 +159,7 @@ class Post:
             try:
                 if self.actor is None or not await self._lives():
                     await self._renew()
-                fault = await _within(ANSWER_SECONDS, self.actor.fault())
+                fault = await self._fault()
             except TimeoutError:
                 fault = f"{self.what} did not answer within {ANSWER_SECONDS:g} s"
             except UserError as error:
@@ -178,6 +178,12 @@ class Post:
             return bool(await _within(ANSWER_SECONDS, self.actor.alive()))
         except ActorError:
             return False
+
+    async def _fault(self) -> Any:
+        try:
+            return await _within(ANSWER_SECONDS, self.actor.fault())
+        except ActorError:
+            return f"{self.what} died"  # during this check: the next one restarts it
 
     async def _renew(self) -> None:
         now = time.monotonic()
