@@ -83,11 +83,11 @@ async def test_a_sandbox_or_fork_whose_maker_gave_up_is_closed_when_it_is_there_
 
 
 async def crowded(slow):
-    """Take both slots of the actor; returns one of them, for the test to give back."""
+    """Take both slots of the actor; returns them, since one that is forgotten is given back."""
     taken = [slow.actor._slots.one() for _ in range(2)]
     for slot in taken:
         await slot.__aenter__()
-    return taken[0]
+    return taken
 
 
 async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(slow):
@@ -97,7 +97,7 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
         busy = await crowded(slow)
         asked, began = asyncio.ensure_future(base.in_fork("fork", [], Exec(command=("true",), timeout=1))), trial.now()
         await asyncio.sleep(0.2)
-        await busy.__aexit__(None, None, None)
+        await busy[0].__aexit__(None, None, None)
         await asked
         assert 0.15 < trial.queued() <= trial.now() - began
         assert len(slow.remote.opened) == 1, "the fork, closed over there, counts no more"
@@ -109,7 +109,7 @@ async def test_a_trial_whose_time_is_nearly_over_is_not_ended_while_it_waits_for
     with Activities(lambda use: None).trial() as trial:
         base = await slow.remote.of(trial).create(TASK, "base")
         busy = await crowded(slow)
-        asyncio.get_running_loop().call_later(1.0, lambda: asyncio.ensure_future(busy.__aexit__(None, None, None)))
+        asyncio.get_running_loop().call_later(1.0, lambda: asyncio.ensure_future(busy[0].__aexit__(None, None, None)))
         done = await Clock(0.4, trial.queued).bound(base.exec(["true"]))
         assert done.exit_code == 0 and not await slow.actor.waits(base._handle)
 

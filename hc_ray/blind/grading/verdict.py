@@ -134,7 +134,7 @@ def testimony(messages: Sequence[Any], *, mentions_pytest: bool, share: float = 
 
 
 def _failing(messages: Sequence[Any]) -> tuple[str, ...]:
-    """The tests that failed in sessions that all ended, numbered as they began; none if a session had failures and named none."""
+    """The tests that failed, in sessions numbered as they began; none if a session named none of its failures."""
     told = [message for message in messages if isinstance(message, dict)]
     numbers = {one.get("session"): number for number, one in enumerate(one for one in told if one["type"] == "start")}
     found: list[str] = []
